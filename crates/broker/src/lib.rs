@@ -1,0 +1,1 @@
+//! The domain: produce, fetch, commit, create topics; executes the state machines' commands.

@@ -1,0 +1,1 @@
+//! Consumer groups and offsets as a state machine, without IO.

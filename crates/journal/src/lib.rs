@@ -1,0 +1,1 @@
+//! Segmented append-only byte journals with group commit.

@@ -1,0 +1,1 @@
+//! The Kafka door: one file an API, one registry.

@@ -1,0 +1,1 @@
+//! The cluster image as a state machine over Kafka's metadata records, without IO.

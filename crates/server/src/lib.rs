@@ -1,0 +1,1 @@
+//! Listeners, reactors, configuration, wiring, shutdown.

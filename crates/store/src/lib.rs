@@ -1,0 +1,1 @@
+//! Partition logs over journals: Kafka's own files, indexes, recovery, retention.

@@ -1,0 +1,92 @@
+//! The numeric newtypes.
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        #[repr(transparent)]
+        pub struct $name(pub $inner);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<$inner> for $name {
+            fn from(value: $inner) -> Self {
+                $name(value)
+            }
+        }
+
+        impl From<$name> for $inner {
+            fn from(value: $name) -> Self {
+                value.0
+            }
+        }
+    };
+}
+
+number! {
+    /// The number of a record within its partition: dense from 0, or with gaps after compaction. Never negative in a log;
+    /// `Offset(-1)` is the protocol's "none".
+    Offset(i64)
+}
+number! {
+    /// A byte position in a journal or a segment file.
+    Position(u64)
+}
+number! {
+    /// Counts the leaders of a partition; each election adds one. `-1` is "unknown".
+    LeaderEpoch(i32)
+}
+number! {
+    /// The id of a producer, given out by InitProducerId. `-1` is "none".
+    ProducerId(i64)
+}
+number! {
+    /// Counts the incarnations of a producer id. `-1` is "none".
+    ProducerEpoch(i16)
+}
+number! {
+    /// The number of a partition within its topic, from 0.
+    PartitionIndex(i32)
+}
+number! {
+    /// Milliseconds since 1970-01-01 UTC, from the wall clock. For stamps and display only, never for waits.
+    TimestampMs(i64)
+}
+
+impl Offset {
+    pub const NONE: Offset = Offset(-1);
+    pub const ZERO: Offset = Offset(0);
+
+    /// The offset `count` records later.
+    #[must_use]
+    pub fn plus(self, count: i64) -> Offset {
+        Offset(self.0 + count)
+    }
+}
+
+impl Position {
+    #[must_use]
+    pub fn plus(self, bytes: u64) -> Position {
+        Position(self.0 + bytes)
+    }
+}
+
+impl LeaderEpoch {
+    pub const NONE: LeaderEpoch = LeaderEpoch(-1);
+}
+
+impl ProducerId {
+    pub const NONE: ProducerId = ProducerId(-1);
+}
+
+impl ProducerEpoch {
+    pub const NONE: ProducerEpoch = ProducerEpoch(-1);
+}
+
+impl TimestampMs {
+    pub const NONE: TimestampMs = TimestampMs(-1);
+}
