@@ -1,0 +1,1 @@
+//! An in-memory file system that can crash and fail on demand.

@@ -1,0 +1,91 @@
+//! What only Linux has. Every function here has a twin in `portable.rs`.
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::{Advice, Residency};
+
+pub(super) fn allocate_keep_size(file: BorrowedFd<'_>, position: u64, len: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, position, len) {
+        // Not every file system can; preallocation is only a saving.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn advise(file: BorrowedFd<'_>, position: u64, len: u64, advice: Advice) -> io::Result<()> {
+    let advice = match advice {
+        Advice::Normal => rustix::fs::Advice::Normal,
+        Advice::Sequential => rustix::fs::Advice::Sequential,
+        Advice::Random => rustix::fs::Advice::Random,
+        Advice::WillNeed => rustix::fs::Advice::WillNeed,
+        Advice::DontNeed => rustix::fs::Advice::DontNeed,
+    };
+    Ok(rustix::fs::fadvise(file, position, std::num::NonZeroU64::new(len), advice)?)
+}
+
+pub(super) fn try_read_at_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+    match rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn start_writeback(file: BorrowedFd<'_>, position: u64, len: u64) -> io::Result<()> {
+    let (position, len) = (position as libc::off64_t, len as libc::off64_t);
+    // SAFETY: the descriptor is valid as long as it is borrowed; the call touches no memory of ours.
+    let result = unsafe { libc::sync_file_range(file.as_raw_fd(), position, len, libc::SYNC_FILE_RANGE_WRITE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `struct cachestat_range` of `linux/mman.h`.
+#[repr(C)]
+struct CachestatRange {
+    position: u64,
+    len: u64,
+}
+
+/// `struct cachestat` of `linux/mman.h`: all counts are pages.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// The system call came with Linux 6.5 and has this number on every architecture that Rust's std supports on Linux.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+pub(super) fn residency(file: BorrowedFd<'_>, position: u64, len: u64) -> io::Result<Residency> {
+    if len == 0 {
+        return Ok(Residency::Resident);
+    }
+    let range = CachestatRange { position, len };
+    let mut stat = Cachestat::default();
+    // SAFETY: both pointers are to live structs of the layout that the kernel declares; flags are 0 as it demands.
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0u32) };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::EPERM) => Ok(Residency::Unknown),
+            _ => Err(error),
+        };
+    }
+    // SAFETY: a question without arguments in memory.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64;
+    let pages = (position + len).div_ceil(page) - position / page;
+    Ok(if stat.cached >= pages { Residency::Resident } else { Residency::Partial })
+}
+
+pub(super) fn send(file: &fs::File, socket: BorrowedFd<'_>, position: u64, len: usize) -> io::Result<usize> {
+    let mut position = position;
+    Ok(rustix::fs::sendfile(socket, file, Some(&mut position), len)?)
+}

@@ -1,0 +1,41 @@
+//! The same functions as in `linux.rs` for every other Unix: hints do nothing, questions are answered "unknown", and
+//! sending is a read and a write.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+
+use crate::{Advice, Residency};
+
+/// Bytes of one [`send`]: what one buffer costs against what a socket usually takes at once.
+const SEND_BYTES_MAX: usize = 64 * 1024;
+
+pub(super) fn allocate_keep_size(_file: BorrowedFd<'_>, _position: u64, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn advise(_file: BorrowedFd<'_>, _position: u64, _len: u64, _advice: Advice) -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn try_read_at_nowait(_: BorrowedFd<'_>, _: &mut [u8], _position: u64) -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
+pub(super) fn start_writeback(_file: BorrowedFd<'_>, _position: u64, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn residency(_file: BorrowedFd<'_>, _position: u64, _len: u64) -> io::Result<Residency> {
+    Ok(Residency::Unknown)
+}
+
+pub(super) fn send(file: &fs::File, socket: BorrowedFd<'_>, position: u64, len: usize) -> io::Result<usize> {
+    let mut buffer = vec![0; len.min(SEND_BYTES_MAX)];
+    let count = file.read_at(&mut buffer, position)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    Ok(rustix::io::write(socket, &buffer[..count])?)
+}
