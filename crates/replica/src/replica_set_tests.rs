@@ -1,0 +1,192 @@
+use super::*;
+use proptest::prelude::*;
+
+const LOCAL: NodeId = NodeId(1);
+
+fn set(replicas: &[i32], acknowledge: Acknowledge) -> ReplicaSet {
+    ReplicaSet::new(ReplicaSetState {
+        local: LOCAL,
+        replicas: replicas.iter().map(|node| NodeId(*node)).collect(),
+        log_start: Offset(0),
+        high_watermark: Offset(0),
+        log_end: Offset(0),
+        durable_end: Offset(0),
+        acknowledge,
+    })
+    .unwrap()
+}
+
+fn elect(set: &mut ReplicaSet, epoch: i32, in_sync: &[i32]) -> Outcome {
+    let in_sync = in_sync.iter().map(|node| NodeId(*node)).collect();
+    set.apply(Event::LeaderElected { leader: Some(LOCAL), epoch: LeaderEpoch(epoch), in_sync }).unwrap()
+}
+
+fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<Outcome, EventError> {
+    set.apply(Event::FollowerFetched { node: NodeId(node), epoch: LeaderEpoch(epoch), offset: Offset(offset) })
+}
+
+#[test]
+fn with_one_replica_the_high_watermark_follows_the_log_end() {
+    let mut set = set(&[1], Acknowledge::Appended);
+    assert_eq!(set.local_log_end(Offset(3)), Ok(Outcome::Nothing));
+    let became = Outcome::BecameLeader { epoch: LeaderEpoch(0), high_watermark: Offset(3) };
+    assert_eq!(elect(&mut set, 0, &[1]), became);
+    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::Nothing));
+}
+
+#[test]
+fn with_durability_disk_only_what_is_durable_counts() {
+    let mut set = set(&[1], Acknowledge::Durable);
+    elect(&mut set, 0, &[1]);
+    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_durable_end(Offset(5)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+    assert_eq!(set.local_durable_end(Offset(4)), Ok(Outcome::Nothing));
+    let advanced = Outcome::HighWatermarkAdvanced { to: Offset(7) };
+    assert_eq!(set.apply(Event::AcknowledgeChanged(Acknowledge::Appended)), Ok(advanced));
+    assert!(matches!(set.local_durable_end(Offset(8)), Err(EventError::BeyondLogEnd { .. })));
+}
+
+#[test]
+fn turning_to_disk_never_takes_the_high_watermark_back() {
+    let mut set = set(&[1], Acknowledge::Appended);
+    elect(&mut set, 0, &[1]);
+    set.local_log_end(Offset(7)).unwrap();
+    assert_eq!(set.apply(Event::AcknowledgeChanged(Acknowledge::Durable)), Ok(Outcome::Nothing));
+    assert_eq!(set.high_watermark(), Offset(7));
+}
+
+#[test]
+fn with_three_replicas_the_slowest_in_sync_one_decides() {
+    let mut set = set(&[1, 2, 3], Acknowledge::Appended);
+    elect(&mut set, 4, &[1, 2]);
+    set.local_log_end(Offset(10)).unwrap();
+    assert_eq!(set.high_watermark(), Offset(0));
+    assert_eq!(fetched(&mut set, 2, 4, 6), Ok(Outcome::HighWatermarkAdvanced { to: Offset(6) }));
+    assert_eq!(fetched(&mut set, 3, 4, 2), Ok(Outcome::Nothing));
+    assert_eq!(elect(&mut set, 4, &[1]), Outcome::HighWatermarkAdvanced { to: Offset(10) });
+    assert_eq!(elect(&mut set, 4, &[1, 2, 3]), Outcome::Nothing);
+    assert_eq!(set.high_watermark(), Offset(10));
+}
+
+#[test]
+fn a_follower_s_fetch_is_checked_for_epoch_node_and_range() {
+    let mut set = set(&[1, 2], Acknowledge::Appended);
+    elect(&mut set, 4, &[1, 2]);
+    assert!(matches!(fetched(&mut set, 2, 3, 0), Err(EventError::OldEpoch { .. })));
+    assert!(matches!(fetched(&mut set, 2, 5, 0), Err(EventError::FutureEpoch { .. })));
+    assert_eq!(fetched(&mut set, 9, 4, 0), Err(EventError::NotAReplica(NodeId(9))));
+    assert!(matches!(fetched(&mut set, 2, 4, 1), Err(EventError::BeyondLogEnd { .. })));
+}
+
+#[test]
+fn row_33_leader_epochs_are_fenced_unknown_or_unchecked() {
+    let mut set = set(&[1, 2], Acknowledge::Appended);
+    assert_eq!(set.check_leader_epoch(LeaderEpoch::NONE), Err(EpochCheckError::NotLeader));
+    elect(&mut set, 4, &[1]);
+    let current = LeaderEpoch(4);
+    let cases = [
+        (-1, Ok(())),
+        (4, Ok(())),
+        (3, Err(EpochCheckError::Fenced { given: LeaderEpoch(3), current })),
+        (5, Err(EpochCheckError::Unknown { given: LeaderEpoch(5), current })),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(set.check_leader_epoch(LeaderEpoch(given)), expected, "epoch {given}");
+    }
+}
+
+#[test]
+fn row_10_min_in_sync_replicas() {
+    let mut set = set(&[1, 2, 3], Acknowledge::Appended);
+    elect(&mut set, 0, &[1, 2]);
+    assert_eq!(set.check_min_in_sync(2), Ok(()));
+    assert_eq!(set.check_min_in_sync(3), Err(MinInSyncError { in_sync: 2, required: 3 }));
+}
+
+#[test]
+fn an_older_epoch_is_refused_and_another_leader_makes_this_one_resign() {
+    let mut set = set(&[1, 2], Acknowledge::Appended);
+    elect(&mut set, 4, &[1]);
+    let elected = |leader, epoch| Event::LeaderElected { leader, epoch: LeaderEpoch(epoch), in_sync: vec![NodeId(2)] };
+    assert!(matches!(set.apply(elected(Some(NodeId(2)), 3)), Err(EventError::OldEpoch { .. })));
+    assert!(set.is_leader());
+    let resigned = Outcome::Resigned { epoch: LeaderEpoch(5) };
+    assert_eq!(set.apply(elected(Some(NodeId(2)), 5)), Ok(resigned));
+    assert_eq!(set.check_leader_epoch(LeaderEpoch(5)), Err(EpochCheckError::NotLeader));
+    assert_eq!(set.apply(elected(None, 6)), Ok(Outcome::Nothing));
+}
+
+#[test]
+fn the_checkpointed_high_watermark_is_clamped_into_the_log() {
+    let state = |high_watermark| ReplicaSetState {
+        local: LOCAL,
+        replicas: vec![LOCAL],
+        log_start: Offset(5),
+        high_watermark: Offset(high_watermark),
+        log_end: Offset(9),
+        durable_end: Offset(0),
+        acknowledge: Acknowledge::Durable,
+    };
+    for (given, expected) in [(0, 5), (7, 7), (100, 9)] {
+        assert_eq!(ReplicaSet::new(state(given)).unwrap().high_watermark(), Offset(expected));
+    }
+    assert!(ReplicaSet::new(ReplicaSetState { log_start: Offset(10), ..state(0) }).is_err());
+}
+
+#[test]
+fn the_log_start_moves_up_to_the_high_watermark_and_not_back() {
+    let mut set = set(&[1], Acknowledge::Appended);
+    elect(&mut set, 0, &[1]);
+    set.local_log_end(Offset(7)).unwrap();
+    assert_eq!(set.local_log_start(Offset(7)), Ok(Outcome::Nothing));
+    assert!(matches!(set.local_log_start(Offset(3)), Err(EventError::WentBack { .. })));
+    assert!(matches!(set.local_log_start(Offset(8)), Err(EventError::Order(_))));
+    assert_eq!(set.positions(Offset(2)).last_stable, Offset(7));
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let node = || (1..=3i32).prop_map(NodeId);
+    let offset = || (0..60i64).prop_map(Offset);
+    let epoch = || (0..6i32).prop_map(LeaderEpoch);
+    prop_oneof![
+        2 => (prop::option::of(node()), epoch(), prop::collection::vec(node(), 0..4))
+            .prop_map(|(leader, epoch, in_sync)| Event::LeaderElected { leader, epoch, in_sync }),
+        4 => offset().prop_map(Event::LocalLogEnd),
+        2 => offset().prop_map(Event::LocalDurableEnd),
+        1 => offset().prop_map(Event::LocalLogStart),
+        4 => (node(), epoch(), offset())
+            .prop_map(|(node, epoch, offset)| Event::FollowerFetched { node, epoch, offset }),
+        1 => prop_oneof![Just(Acknowledge::Appended), Just(Acknowledge::Durable)].prop_map(Event::AcknowledgeChanged),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_order_holds_and_nothing_goes_back(
+        events in prop::collection::vec(any_event(), 0..80),
+        durable in any::<bool>(),
+    ) {
+        let acknowledge = if durable { Acknowledge::Durable } else { Acknowledge::Appended };
+        let mut set = set(&[1, 2, 3], acknowledge);
+        for event in events {
+            let before = set.clone();
+            let outcome = set.apply(event);
+            prop_assert_eq!(set.positions(Offset(0)).check(), Ok(()));
+            prop_assert!(set.high_watermark() >= before.high_watermark());
+            prop_assert!(set.leader_epoch() >= before.leader_epoch());
+            match outcome {
+                Err(_) => prop_assert_eq!(&set, &before),
+                Ok(Outcome::HighWatermarkAdvanced { to }) => {
+                    prop_assert!(set.is_leader());
+                    let lowest = set.replicas().filter(|r| r.in_sync).map(|r| r.acknowledged).min();
+                    prop_assert_eq!(Some(to), lowest);
+                }
+                Ok(Outcome::BecameLeader { high_watermark, .. }) => {
+                    prop_assert_eq!(high_watermark, set.high_watermark());
+                }
+                Ok(_) => prop_assert_eq!(set.high_watermark(), before.high_watermark()),
+            }
+        }
+    }
+}
