@@ -1,1 +1,48 @@
-fn main() {}
+//! The project's own checks and its test runner.
+//!
+//! `cargo xtask tidy` checks the rules that the compiler does not know (see [`tidy`]);
+//! `cargo xtask test` runs every test, real clients included (see [`test`]);
+//! `cargo xtask fuzz` runs the fuzz targets (see [`test::fuzz`]).
+//! The exit code is 0 when nothing was found and every test passed, else 1; 2 for a wrong command line.
+
+mod command;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask tidy [--no-build]          check the project's rules, rustfmt, clippy, licences; --no-build leaves clippy out
+cargo xtask test [SUITE…]              run every test, or the named suites: rust fuzz clients
+                                       clients NAME…: one or more of the client suites, for example `clients java kcat`
+    --against kafka                    run the client suites against a real Kafka (to check the suites themselves)
+    --against HOST:PORT                run the client suites against a broker that runs already
+cargo xtask fuzz [--seconds N] [TARGET…]   run the fuzz targets for N seconds each (10)
+cargo xtask prepare [NAME…]            fetch what the client suites need, run nothing";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("tidy") => tidy::run(rest),
+        Some("test") => test::run(rest),
+        Some("fuzz") => test::fuzz::run(rest),
+        Some("prepare") => test::prepare_only(rest),
+        Some("help" | "--help" | "-h") => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
