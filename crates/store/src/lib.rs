@@ -1,1 +1,46 @@
-//! Partition logs over journals: Kafka's own files, indexes, recovery, retention.
+//! Partition logs in Kafka's own file format, and the data folder that holds them.
+//!
+//! What is guaranteed:
+//!
+//! - [`PartitionLog`]: `Send + Sync`, every method takes `&self`. An append is in the page cache when it returns, and durable when the
+//!   durable end ([`PartitionLog::durable_end`]) has passed it. Offsets are dense, and never given twice.
+//! - Every file is Kafka's, byte for byte; `docs/formats/` draws them. Indexes, producer state and aborted transactions are views of the
+//!   `.log` files: lost or damaged, they are rebuilt.
+//! - A log ends where its last whole, checksummed batch ends; what lies behind is cut, durably, before the first append.
+//! - An error of the disk is final for its log ([`StorageError`]); the other logs of the folder go on.
+//! - [`DataFolder`]: one process at a time; nothing whose topic is unknown is ever deleted, it is parked.
+//!
+//! Numbers: a segment has at most 2,147,483,647 bytes and as many offsets; a batch at most `max.message.bytes`; five batches are remembered
+//! for each producer; an idle log costs no file descriptor and less than 3 kB.
+//!
+//! ```text
+//! log start ≤ durable end ≤ log end          (of a PartitionLog)
+//! log start ≤ last stable offset ≤ high watermark ≤ log end    (the high watermark is the replica's, not kept here)
+//! ```
+
+pub mod config;
+pub mod data_folder;
+pub mod error;
+pub mod formats;
+pub mod metadata_files;
+pub mod partition_log;
+mod small_file;
+
+pub use config::{Compression, Durability, LogConfig};
+pub use data_folder::{DataFolder, FolderEntry, FolderReport, StopKind};
+pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
+pub use formats::epoch_checkpoint::EpochEntry;
+pub use formats::meta_properties::MetaProperties;
+pub use formats::quorum_state::{QuorumContent, QuorumState};
+pub use formats::transaction_index::AbortedTransaction;
+pub use metadata_files::{MetadataFiles, SnapshotId};
+pub use partition_log::{
+    AppendContext, Appended, LogPositions, LogRecovery, Origin, PartitionLog, ProducerSummary, ReadChunk, ReadRequest,
+    Reading, RetentionOutcome, StoreEnv, TimestampOffset,
+};
+pub use small_file::Loaded;
+
+/// CRC-32C, the checksum of every structure here that has one.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}

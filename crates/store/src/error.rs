@@ -1,0 +1,98 @@
+//! What can go wrong, one enum for each operation.
+
+use mainstem_record::ValidationError;
+use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::formats::FormatError;
+
+/// The disk failed under a log. Final for this log until it is opened again: nothing is acknowledged after it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{action} {path} failed: {error}; the log takes no more writes until it is opened again", path = path.display())]
+pub struct StorageError {
+    /// What was attempted, as a verb: "write", "sync", "open".
+    pub action: &'static str,
+    pub path: PathBuf,
+    pub error: Arc<io::Error>,
+}
+
+/// Why a batch was not appended. Nothing was written, unless it is `Storage`.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// Framing, CRC, counts, timestamps, keys, codec: what `record::validate` says, with its class and record errors.
+    #[error(transparent)]
+    Invalid(#[from] ValidationError),
+    #[error("{partition}: the batch has {size} bytes, max.message.bytes is {limit}")]
+    MessageTooLarge { partition: TopicPartition, size: usize, limit: u32 },
+    #[error("{partition}: the batch has {size} bytes, a segment at most {limit} (segment.bytes)")]
+    RecordListTooLarge { partition: TopicPartition, size: usize, limit: u32 },
+    #[error("{partition}: producer {producer_id} sent sequence {found} where {expected} follows")]
+    OutOfOrderSequence { partition: TopicPartition, producer_id: ProducerId, expected: i32, found: i32 },
+    #[error("{partition}: producer {producer_id} sent epoch {found}, a newer instance has epoch {current}")]
+    InvalidProducerEpoch {
+        partition: TopicPartition,
+        producer_id: ProducerId,
+        current: ProducerEpoch,
+        found: ProducerEpoch,
+    },
+    #[error("{partition}: producer {producer_id} sent a plain batch while its transaction is open")]
+    InvalidTransactionState { partition: TopicPartition, producer_id: ProducerId },
+    /// The batch could not be compressed again for `compression.type`.
+    #[error("{partition}: the batch cannot be compressed as compression.type asks: {reason}")]
+    Recompression { partition: TopicPartition, reason: Arc<mainstem_record::RecompressError> },
+    /// Offsets or epochs of a batch that came with both do not continue the log.
+    #[error("{partition}: a batch with offset {found} and epoch {found_epoch} cannot follow offset {expected} and epoch {epoch}")]
+    NotNext {
+        partition: TopicPartition,
+        expected: Offset,
+        epoch: LeaderEpoch,
+        found: Offset,
+        found_epoch: LeaderEpoch,
+    },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The log was closed, or its topic deleted.
+    #[error("{partition} is closed")]
+    Closed { partition: TopicPartition },
+}
+
+/// Why nothing was read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    #[error("{partition}: offset {offset} is outside {log_start}..={log_end}")]
+    OutOfRange { partition: TopicPartition, offset: Offset, log_start: Offset, log_end: Offset },
+    #[error("{partition}: the bytes at offset {offset} ({path}, byte {position}) are no batch", path = path.display())]
+    Corrupt { partition: TopicPartition, offset: Offset, path: PathBuf, position: u64 },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error("{partition} is closed")]
+    Closed { partition: TopicPartition },
+}
+
+/// Why a log or a data folder was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{path}: {error}", path = path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{path}: {error}; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
+    Format { path: PathBuf, error: FormatError },
+    #[error("{path} is empty; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
+    Empty { path: PathBuf },
+    #[error("{path} is used by another process{holder}; stop it, or choose another --data-dir", path = path.display())]
+    Locked { path: PathBuf, holder: String },
+    #[error("{path} belongs to topic id {found}, not {expected}", path = path.display())]
+    TopicId { path: PathBuf, found: mainstem_types::TopicId, expected: mainstem_types::TopicId },
+    #[error("{path} exists already", path = path.display())]
+    Exists { path: PathBuf },
+}
+
+/// Why the start of a log could not be raised.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LogStartError {
+    #[error("{partition}: offset {offset} is outside {log_start}..={limit}")]
+    OutOfRange { partition: TopicPartition, offset: Offset, log_start: Offset, limit: Offset },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
