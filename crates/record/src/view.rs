@@ -1,0 +1,96 @@
+//! One batch, borrowed from the bytes it came in.
+
+use crate::codec::Codec;
+use crate::header::{BatchHeader, HEADER_SIZE, layout};
+use crate::iter::RecordIter;
+use crate::walk::RecordError;
+
+/// Why bytes do not begin with a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FramingError {
+    /// The bytes end before the batch does: more may come, or the tail of a file was torn.
+    #[error("the batch needs {needed} bytes and only {available} are there")]
+    Partial { needed: usize, available: usize },
+    #[error("the batch says it has {batch_length} bytes after its length field; a batch has at least 49 there")]
+    LengthTooSmall { batch_length: i32 },
+    #[error("the batch has format {magic}; only format 2 is supported (Kafka 0.11 and later write it)")]
+    UnsupportedMagic { magic: i8 },
+}
+
+/// A batch whose framing was checked: the length is possible and all its bytes are there, the format is 2.
+/// Nothing else was checked; see [`crate::validate`] and [`BatchView::crc_is_valid`].
+#[derive(Debug, Clone, Copy)]
+pub struct BatchView<'a> {
+    bytes: &'a [u8],
+    header: BatchHeader,
+}
+
+impl<'a> BatchView<'a> {
+    /// The batch at the head of `bytes`; what follows it is left alone.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FramingError> {
+        let peek = crate::batches::peek(bytes)?;
+        let available = bytes.len();
+        let partial = FramingError::Partial { needed: peek.size_in_bytes, available };
+        let bytes = bytes.get(..peek.size_in_bytes).ok_or(partial)?;
+        let header = bytes.first_chunk::<HEADER_SIZE>().ok_or(partial)?;
+        Ok(BatchView { bytes, header: BatchHeader::read(header) })
+    }
+
+    pub fn header(&self) -> &BatchHeader {
+        &self.header
+    }
+
+    /// All bytes of the batch.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The bytes after the header: records, or one compressed stream of them.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[HEADER_SIZE..]
+    }
+
+    pub fn size_in_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The codec of the payload, or `None` when the attributes name none that exists.
+    pub fn codec(&self) -> Option<Codec> {
+        self.header.attributes.codec()
+    }
+
+    /// The checksum that the bytes really have.
+    pub fn computed_crc(&self) -> u32 {
+        crc_fast::crc32_iscsi(&self.bytes[layout::ATTRIBUTES..])
+    }
+
+    /// Whether the checksum in the header is that of the bytes.
+    pub fn crc_is_valid(&self) -> bool {
+        self.computed_crc() == self.header.crc
+    }
+
+    /// The records, one after the other.
+    ///
+    /// A compressed batch is decompressed into `scratch` (cleared before; keep it for the next batch), at most
+    /// `decompressed_size_max` bytes. An uncompressed one touches neither.
+    pub fn records<'b>(
+        &self,
+        scratch: &'b mut Vec<u8>,
+        decompressed_size_max: usize,
+    ) -> Result<RecordIter<'b>, RecordError>
+    where
+        'a: 'b,
+    {
+        if self.header.record_count == 0 && self.payload().is_empty() {
+            return Ok(RecordIter::new(&self.header, &[]));
+        }
+        let id = self.header.attributes.codec_id();
+        let codec = self.codec().ok_or(RecordError::UnknownCodec { id })?;
+        if codec == Codec::None {
+            return Ok(RecordIter::new(&self.header, self.payload()));
+        }
+        scratch.clear();
+        crate::codec::decompress(codec, self.payload(), decompressed_size_max, scratch)?;
+        Ok(RecordIter::new(&self.header, scratch))
+    }
+}
