@@ -1,1 +1,86 @@
 //! Segmented append-only byte journals with group commit.
+//!
+//! A journal is a directory of *segments*. A segment is a file named by a number that the owner gives and that grows from
+//! segment to segment (for Kafka the offset of its first record). An *entry* is whatever one [`Journal::append`] writes;
+//! only the owner's [`EntryScanner`] knows how to find its end. A [`Location`] is (segment, byte position in its file).
+//!
+//! # Guarantees
+//! - [`Journal::append`] returns after the bytes are in the page cache: they survive a killed process. They survive a
+//!   power cut once [`Journal::durable`] is past them. No sync ever runs under the append lock.
+//! - One `fdatasync` covers every append before it ([`Flusher`]): group commit.
+//! - Order: `durable ≤ end`; a later segment is never durable before an earlier one.
+//! - Recovery reads the tail from the checkpoint on and nothing else. What follows the last whole entry is cut, durably,
+//!   before [`Journal::open`] returns; later segments are parked (renamed), never deleted. An unreadable file is an
+//!   error, not an empty one.
+//! - A failed sync, and a failed write other than "disk full", is final: the journal refuses every later append and
+//!   says why ([`Journal::failure`]); reads go on.
+//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final.
+//! - Readers never wait for an append, a flush or a deletion; a [`FileSlice`] outlives the deletion of its segment.
+//!
+//! # Numbers
+//! | what | limit |
+//! | --- | --- |
+//! | name of a segment | 20 digits and a suffix: 0 to `u64::MAX` |
+//! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
+//! | entry kept in the tail cache | 4 KiB |
+//! | idle journal | below 1 KiB of memory, no open file before its first read or append |
+//! | recovery buffer | 1 MiB, or one entry (`max_entry_bytes`), for one journal at a time |
+//!
+//! # Example
+//! ```
+//! use std::io::IoSlice;
+//! use std::sync::Arc;
+//! use mainstem_env::{MemFs, RealClock};
+//! use mainstem_journal::{EntryScanner, Journal, JournalHost, JournalOptions, Location, RecoverFrom, Scan, SegmentBase};
+//!
+//! /// Entries of this example: one byte that counts the bytes after it.
+//! struct Lengths;
+//! impl EntryScanner for Lengths {
+//!     fn begin_segment(&mut self, _: Location) -> bool { true }
+//!     fn scan(&mut self, _: Location, bytes: &[u8]) -> Scan {
+//!         let len = 1 + bytes[0] as usize;
+//!         if bytes.len() < len { Scan::Incomplete { needed: len } } else { Scan::Entry { len } }
+//!     }
+//! }
+//!
+//! let host = Arc::new(JournalHost::new(Arc::new(MemFs::new()), Arc::new(RealClock::new()), 1 << 20));
+//! let dir = std::path::Path::new("/data/example");
+//! let (journal, report) = Journal::open(&host, dir, JournalOptions::default(), RecoverFrom::Start, &mut Lengths)?;
+//! assert_eq!(report.entries, 0);
+//! journal.roll(SegmentBase(0))?;
+//! let at = journal.append(&[IoSlice::new(b"\x05"), IoSlice::new(b"hello")])?;
+//! journal.flush()?;
+//! let mut bytes = [0; 6];
+//! journal.read_at(at, &mut bytes)?;
+//! assert_eq!(&bytes, b"\x05hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod append;
+mod deletion;
+mod error;
+mod flush;
+mod flusher;
+mod journal;
+mod location;
+mod options;
+mod read;
+mod recovery;
+mod scan;
+mod segment;
+mod tail_cache;
+
+pub use deletion::DeletedSegments;
+pub use error::{
+    AppendError, CloseError, DeleteError, JournalFailure, OpenError, ReadError, RollError, ScanError, TruncateError,
+};
+pub use flush::DurabilityObserver;
+pub use flusher::Flusher;
+pub use journal::Journal;
+pub use location::{Location, SegmentBase};
+pub use mainstem_env::FileSlice;
+pub use options::{JournalHost, JournalOptions, RecoverFrom};
+pub use read::SegmentInfo;
+pub use recovery::{Cut, RecoveryReport};
+pub use scan::{EntryScanner, Scan, ScanEnd, ScanOutcome};
+pub use tail_cache::{TAIL_ENTRY_BYTES_MAX, TailBudget};

@@ -1,0 +1,157 @@
+//! Appending, and beginning new segments.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mainstem_env::{File, OpenOptions};
+use parking_lot::MutexGuard;
+
+use crate::journal::{Active, AppendState};
+use crate::segment::Segment;
+use crate::{AppendError, Journal, Location, RollError, SegmentBase};
+
+/// A segment below this size gets no reserved space: thousands of thin journals cost nothing.
+const RESERVE_FROM_BYTES: u64 = 1 << 20;
+
+/// The largest step of reserved space.
+const RESERVE_STEP_BYTES_MAX: u64 = 64 << 20;
+
+impl Journal {
+    /// Writes one entry, the concatenation of `parts`, behind the last and returns where it begins. It is in the page
+    /// cache then; [`crate::Flusher::request`] makes it durable.
+    ///
+    /// Appends are taken in the order of the calls. Never rolls by itself: ask [`Journal::needs_roll`] first.
+    pub fn append(&self, parts: &[IoSlice<'_>]) -> Result<Location, AppendError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let mut state = self.state.lock();
+        if let Some(failure) = self.failure() {
+            return Err(AppendError::Failed(failure));
+        }
+        if state.closed {
+            return Err(AppendError::Closed { dir: self.dir.to_path_buf() });
+        }
+        let Some(at) = state.end else { return Err(AppendError::NoSegment { dir: self.dir.to_path_buf() }) };
+        let active = match self.active(&mut state) {
+            Ok(Some(active)) => active,
+            Ok(None) => return Err(AppendError::NoSegment { dir: self.dir.to_path_buf() }),
+            Err(source) => {
+                return Err(AppendError::Open { path: self.path(at.segment), source: Arc::new(source) });
+            }
+        };
+        let end = at.plus(bytes as u64);
+        self.reserve(&mut state, &active, end.position);
+        if let Err(error) = active.file.write_all_vectored_at(parts, at.position) {
+            return Err(self.take_back(&mut state, &active, at, bytes, error));
+        }
+        // Readers may see the bytes from here on; they are all written.
+        active.segment.set_len(end.position);
+        state.end = Some(end);
+        let options = state.options;
+        self.tail.append(&self.host.tail_budget, options.tail_cache_bytes, at, parts);
+        Ok(at)
+    }
+
+    /// Whether an entry of `bytes` bytes would make the active segment larger than `segment_bytes`, or there is no segment
+    /// yet. An entry larger than a whole segment gets a segment of its own.
+    pub fn needs_roll(&self, bytes: u64) -> bool {
+        let state = self.state.lock();
+        state.end.is_none_or(|end| end.position > 0 && end.position.saturating_add(bytes) > state.options.segment_bytes)
+    }
+
+    /// Begins a new segment, empty, named by `base`, which must be above the active one. A flush makes its name durable.
+    /// Does nothing if the active segment is empty and has this base.
+    pub fn roll(&self, base: SegmentBase) -> Result<(), RollError> {
+        let mut state = self.state.lock();
+        if let Some(failure) = self.failure() {
+            return Err(RollError::Failed(failure));
+        }
+        if state.closed {
+            return Err(RollError::Closed { dir: self.dir.to_path_buf() });
+        }
+        match state.end {
+            Some(end) if end == Location::new(base, 0) => return Ok(()),
+            Some(end) if base <= end.segment => {
+                return Err(RollError::NotAfter { dir: self.dir.to_path_buf(), base, active: end.segment });
+            }
+            _ => {}
+        }
+        let file = self.create_segment(base)?;
+        let segment = Arc::new(Segment::created(base, Arc::clone(&file)));
+        if state.end.is_none() {
+            *self.durable.lock() = Location::new(base, 0);
+        }
+        self.segments.write().push(Arc::clone(&segment));
+        state.end = Some(Location::new(base, 0));
+        state.active = Some(Active { segment, file });
+        state.dir_dirty = true;
+        state.reserved_to = 0;
+        state.reserve_refused = false;
+        self.tail.clear(&self.host.tail_budget);
+        Ok(())
+    }
+
+    fn create_segment(&self, base: SegmentBase) -> Result<Arc<dyn File>, RollError> {
+        let path = self.path(base);
+        // Not "create new": a roll that failed half way may have left the empty file.
+        let opened = self.host.fs.open(&path, &OpenOptions::create()).and_then(|file| Ok((file.len()?, file)));
+        match opened {
+            Ok((0, file)) => Ok(file),
+            Ok((len, _)) => Err(RollError::Occupied { path, len }),
+            Err(source) => Err(RollError::Create { path, source: Arc::new(source) }),
+        }
+    }
+
+    /// Reserves blocks ahead of `end`, once the segment has become a busy one.
+    fn reserve(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
+        if end <= RESERVE_FROM_BYTES || end <= state.reserved_to || state.reserve_refused || !state.options.preallocate
+        {
+            return;
+        }
+        let step = end.clamp(RESERVE_FROM_BYTES, RESERVE_STEP_BYTES_MAX);
+        let from = state.reserved_to.max(end - end % 4096);
+        let to = (end + step).min(state.options.segment_bytes);
+        if to <= from {
+            return;
+        }
+        // Only a saving: where it fails, the write itself says whether there is room.
+        match active.file.allocate_keep_size(from, to - from) {
+            Ok(()) => {
+                state.reserved_to = to;
+                active.segment.reserved.store(true, Ordering::Relaxed);
+            }
+            Err(_) => state.reserve_refused = true,
+        }
+    }
+
+    /// Gives back the space reserved past `len`.
+    pub(crate) fn release_reserved(&self, segment: &Segment, file: &dyn File, len: u64) -> io::Result<()> {
+        if segment.reserved.swap(false, Ordering::Relaxed) { file.set_len(len) } else { Ok(()) }
+    }
+
+    /// After a failed write: a full disk costs this entry only, everything else ends the journal.
+    fn take_back(
+        &self,
+        state: &mut MutexGuard<'_, AppendState>,
+        active: &Active,
+        at: Location,
+        bytes: usize,
+        error: io::Error,
+    ) -> AppendError {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        if !full {
+            return AppendError::Failed(self.fail("write", at.segment, error));
+        }
+        // A part may have been written; what follows the end must be nothing when the next entry goes there.
+        if let Err(error) = active.file.set_len(at.position) {
+            return AppendError::Failed(self.fail(
+                "taking back an entry for which the disk was full",
+                at.segment,
+                error,
+            ));
+        }
+        state.reserved_to = 0;
+        state.reserve_refused = true;
+        AppendError::DiskFull { dir: self.dir.to_path_buf(), bytes: bytes as u64 }
+    }
+}

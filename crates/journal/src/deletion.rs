@@ -1,0 +1,135 @@
+//! Deleting at the front, and cutting at the back.
+//!
+//! A segment leaves the journal at once; its file is renamed to `<name>.deleted`, and unlinked by
+//! [`Journal::remove_deleted`] or the next [`Journal::open`]. Readers that hold the file read on.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::segment::Segment;
+use crate::{DeleteError, Journal, Location, SegmentBase, TruncateError};
+
+/// What follows the name of a file that is to be unlinked.
+pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+
+/// The segments that one call deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeletedSegments {
+    pub bases: Vec<SegmentBase>,
+    pub bytes: u64,
+}
+
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+impl Journal {
+    /// Deletes the segments below `keep`; never the active one. Durable when it returns `Ok`: they do not come back.
+    ///
+    /// A crash in the middle may leave any of them behind; call it again with the same `keep` after a restart.
+    pub fn delete_before(&self, keep: SegmentBase) -> Result<DeletedSegments, DeleteError> {
+        let mut gone: Vec<Arc<Segment>> = Vec::new();
+        {
+            let mut segments = self.segments.write();
+            let count = segments.partition_point(|segment| segment.base < keep).min(segments.len().saturating_sub(1));
+            gone.extend(segments.drain(..count));
+        }
+        let mut report = DeletedSegments::default();
+        for (index, segment) in gone.iter().enumerate() {
+            let path = self.path(segment.base);
+            // Only counted; a file that cannot be asked is renamed all the same.
+            report.bytes += self.len_of(segment).unwrap_or(0);
+            if let Err(source) = self.rename_deleted(segment) {
+                let mut segments = self.segments.write();
+                segments.splice(0..0, gone[index..].iter().cloned());
+                segments.sort_by_key(|segment| segment.base);
+                return Err(DeleteError::Rename { path, source });
+            }
+            report.bases.push(segment.base);
+        }
+        if !gone.is_empty() {
+            let synced = self.host.fs.sync_dir(&self.dir);
+            synced.map_err(|source| DeleteError::SyncDir { dir: self.dir.to_path_buf(), source })?;
+        }
+        Ok(report)
+    }
+
+    /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where nobody waits. What
+    /// fails is tried again by the next call.
+    pub fn remove_deleted(&self) -> Result<usize, DeleteError> {
+        let mut removed = 0;
+        loop {
+            let Some(path) = self.state.lock().deleted.pop() else { return Ok(removed) };
+            match self.host.fs.remove_file(&path) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => {
+                    self.state.lock().deleted.push(path.clone());
+                    return Err(DeleteError::Remove { path, source });
+                }
+            }
+        }
+    }
+
+    /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush and holds
+    /// appends up: only replication and recovery cut. An error ends the journal.
+    ///
+    /// A reader that holds a slice past `to` gets fewer bytes than the slice promises.
+    pub fn truncate_to(&self, to: Location) -> Result<(), TruncateError> {
+        let _order = self.flush_order.lock();
+        let mut state = self.state.lock();
+        if let Some(failure) = self.failure() {
+            return Err(TruncateError::Failed(failure));
+        }
+        if state.closed {
+            return Err(TruncateError::Closed { dir: self.dir.to_path_buf() });
+        }
+        let segment = self.segment(to.segment)?;
+        let (len, file) = (self.len_of(&segment)?, self.file_of(&segment)?);
+        if to.position > len {
+            return Err(crate::ReadError::PastEnd { dir: self.dir.to_path_buf(), location: to, len }.into());
+        }
+        self.tail.clear(&self.host.tail_budget);
+        state.active = None;
+        let fail = |operation| move |source| TruncateError::Failed(self.fail(operation, to.segment, source));
+        for path in self.drop_segments_after(to.segment).map_err(fail("deleting what follows a cut"))? {
+            state.deleted.push(path);
+        }
+        // First unseen, then gone.
+        segment.set_len(to.position);
+        state.end = Some(to);
+        state.reserved_to = 0;
+        state.reserve_refused = false;
+        file.set_len(to.position).and_then(|()| file.sync_data()).map_err(fail("cut"))?;
+        let mut durable = self.durable.lock();
+        *durable = to.min(*durable);
+        Ok(())
+    }
+
+    /// From the last one down, each rename durable before the next: a crash leaves no hole.
+    fn drop_segments_after(&self, base: SegmentBase) -> io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        loop {
+            let mut segments = self.segments.write();
+            let Some(last) = segments.pop_if(|last| last.base > base) else { return Ok(paths) };
+            drop(segments);
+            let path = self.path(last.base);
+            let deleted = with_suffix(&path, DELETED_SUFFIX);
+            self.host.fs.rename(&path, &deleted)?;
+            self.host.fs.sync_dir(&self.dir)?;
+            paths.push(deleted);
+        }
+    }
+
+    fn rename_deleted(&self, segment: &Segment) -> io::Result<()> {
+        let path = self.path(segment.base);
+        let deleted = with_suffix(&path, DELETED_SUFFIX);
+        self.host.fs.rename(&path, &deleted)?;
+        self.state.lock().deleted.push(deleted);
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! One error for each operation, built from few facts.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{Location, SegmentBase};
+
+/// The error that ended a journal. It is kept and given to everybody who appends or flushes later.
+#[derive(Debug, thiserror::Error)]
+#[error("journal {}: {operation} failed at segment {segment}: {source}; nothing more is written until a restart checks its files", dir.display())]
+pub struct JournalFailure {
+    pub dir: PathBuf,
+    pub segment: SegmentBase,
+    /// What was being done: "write", "sync", …
+    pub operation: &'static str,
+    pub source: io::Error,
+}
+
+/// Why a journal cannot be opened. Nothing was deleted; what recovery did before the error is repeated at the next try.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("journal {}: the directory cannot be read: {source}", dir.display())]
+    Directory { dir: PathBuf, source: io::Error },
+    #[error("journal file {} cannot be read: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("journal file {} cannot be repaired ({operation}): {source}", path.display())]
+    Repair { path: PathBuf, operation: &'static str, source: io::Error },
+}
+
+/// Why an append was refused. Nothing of the entry will be seen by a reader.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    #[error("{0}")]
+    Failed(Arc<JournalFailure>),
+    #[error("journal {}: no space left for {bytes} bytes; free space, then write again", dir.display())]
+    DiskFull { dir: PathBuf, bytes: u64 },
+    #[error("journal {}: it has no segment yet; roll before the first append", dir.display())]
+    NoSegment { dir: PathBuf },
+    #[error("journal {}: it is closed", dir.display())]
+    Closed { dir: PathBuf },
+    #[error("journal file {} cannot be opened: {source}", path.display())]
+    Open { path: PathBuf, source: Arc<io::Error> },
+}
+
+/// Why no new segment was begun. The old one goes on.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RollError {
+    #[error("{0}")]
+    Failed(Arc<JournalFailure>),
+    #[error("journal {}: segment {base} cannot follow segment {active}", dir.display())]
+    NotAfter { dir: PathBuf, base: SegmentBase, active: SegmentBase },
+    #[error("journal {}: it is closed", dir.display())]
+    Closed { dir: PathBuf },
+    #[error("journal file {} exists and has {len} bytes, but is no segment of the journal; move it away", path.display())]
+    Occupied { path: PathBuf, len: u64 },
+    #[error("journal file {} cannot be created: {source}", path.display())]
+    Create { path: PathBuf, source: Arc<io::Error> },
+}
+
+/// Why bytes cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("journal {}: there is no segment {segment}; it was deleted or never existed", dir.display())]
+    NoSegment { dir: PathBuf, segment: SegmentBase },
+    #[error("journal {}: {location} is past the end of its segment at {len}", dir.display())]
+    PastEnd { dir: PathBuf, location: Location, len: u64 },
+    #[error("journal file {} cannot be read: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Why a scan ended early.
+pub type ScanError = ReadError;
+
+/// Why segments were not deleted. They are still part of the journal.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    #[error("journal file {} cannot be renamed for deletion: {source}", path.display())]
+    Rename { path: PathBuf, source: io::Error },
+    #[error("journal {}: the deletion is not durable: {source}", dir.display())]
+    SyncDir { dir: PathBuf, source: io::Error },
+    #[error("journal file {} cannot be removed: {source}", path.display())]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+/// Why a journal was not cut.
+#[derive(Debug, thiserror::Error)]
+pub enum TruncateError {
+    #[error("{0}")]
+    Failed(Arc<JournalFailure>),
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    #[error("journal {}: it is closed", dir.display())]
+    Closed { dir: PathBuf },
+}
+
+/// Why a journal was not closed cleanly: treat it as after a crash.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CloseError {
+    #[error("{0}")]
+    Failed(#[from] Arc<JournalFailure>),
+}

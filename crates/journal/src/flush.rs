@@ -1,0 +1,101 @@
+//! Making a journal durable.
+
+use std::sync::Arc;
+
+use mainstem_env::File;
+
+use crate::segment::Segment;
+use crate::{Journal, JournalFailure, Location, SegmentBase};
+
+/// Is told what the [`crate::Flusher`] did: one call after each round that a request caused, from a flusher thread, with no
+/// lock of the journal held.
+pub trait DurabilityObserver: Send + Sync {
+    /// Everything before `up_to` is durable. Calls may overtake each other: the largest location counts.
+    fn on_durable(&self, up_to: Location);
+
+    /// Nothing more will become durable.
+    fn on_failed(&self, failure: &Arc<JournalFailure>);
+}
+
+/// What one flush covers.
+struct Round {
+    target: Location,
+    sync_dir: bool,
+    segments: Vec<Dirty>,
+}
+
+struct Dirty {
+    segment: Arc<Segment>,
+    /// Its length if it is full, so that its reserved space can be given back.
+    full_len: Option<u64>,
+}
+
+impl Journal {
+    /// Makes every append before the call durable, on the calling thread, and returns up to where. `None`: there is no segment.
+    ///
+    /// Flushes of one journal run one after the other; appends go on meanwhile.
+    pub fn flush(&self) -> Result<Option<Location>, Arc<JournalFailure>> {
+        let _order = self.flush_order.lock();
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let Some(round) = self.begin_round() else { return Ok(self.durable()) };
+        for dirty in &round.segments {
+            self.sync_segment(dirty)?;
+        }
+        if round.sync_dir {
+            let synced = self.host.fs.sync_dir(&self.dir);
+            synced.map_err(|source| self.fail("sync of the directory", round.target.segment, source))?;
+        }
+        let mut durable = self.durable.lock();
+        *durable = round.target.max(*durable);
+        Ok(Some(*durable))
+    }
+
+    /// What is not durable at this moment; `None` if everything is.
+    fn begin_round(&self) -> Option<Round> {
+        let mut state = self.state.lock();
+        let target = state.end?;
+        let durable = *self.durable.lock();
+        let sync_dir = std::mem::take(&mut state.dir_dirty);
+        if target <= durable && !sync_dir {
+            return None;
+        }
+        let segments = self.segments.read();
+        let first = segments.partition_point(|segment| segment.base < durable.segment);
+        let dirty = |segment: &Arc<Segment>| Dirty {
+            segment: Arc::clone(segment),
+            // The length of a full segment is known: it was appended to, or recovery looked at it.
+            full_len: (segment.base < target.segment).then(|| segment.known_len()).flatten(),
+        };
+        let segments = segments[first..].iter().filter(|segment| segment.is_open()).map(dirty).collect();
+        Some(Round { target, sync_dir, segments })
+    }
+
+    fn sync_segment(&self, dirty: &Dirty) -> Result<(), Arc<JournalFailure>> {
+        let base = dirty.segment.base;
+        let fail = |operation| move |source| self.fail(operation, base, source);
+        let file = self.segment_file(&dirty.segment).map_err(fail("open for sync"))?;
+        if let Some(len) = dirty.full_len {
+            self.release_reserved(&dirty.segment, file.as_ref(), len).map_err(fail("releasing space"))?;
+        }
+        file.sync_data().map_err(fail("sync"))
+    }
+
+    fn segment_file(&self, segment: &Segment) -> std::io::Result<Arc<dyn File>> {
+        segment.file(self.host.fs.as_ref(), || self.path(segment.base))
+    }
+
+    /// Where the next entry goes as readers see it. `None` before the first segment. Waits for nobody.
+    pub fn end(&self) -> Option<Location> {
+        let segments = self.segments.read();
+        let last = segments.last()?;
+        // The length of the last segment is always known: opening and rolling set it.
+        Some(Location::new(last.base, last.known_len().unwrap_or(0)))
+    }
+
+    /// The base of the active segment.
+    pub fn active_segment(&self) -> Option<SegmentBase> {
+        self.segments.read().last().map(|segment| segment.base)
+    }
+}

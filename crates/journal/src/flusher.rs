@@ -1,0 +1,150 @@
+//! The threads that make journals durable.
+//!
+//! A journal is in the queue at most once; requests that come while its sync runs are covered together by the next one.
+//! So the queue is bounded by the number of journals, and one `fdatasync` serves all who wait (group commit).
+//!
+//! ```text
+//!            request                 thread takes it
+//!   IDLE ───────────────▶ QUEUED ───────────────────▶ RUNNING ──▶ IDLE
+//!                           ▲                           │ request
+//!                           └────── sync done ── RUNNING_AGAIN
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Journal, Location};
+
+pub(crate) const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const RUNNING_AGAIN: u8 = 3;
+
+/// A few threads that sync journals. Dropping it ends them after the queue is empty.
+#[derive(Debug)]
+pub struct Flusher {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    journals: VecDeque<Arc<Journal>>,
+    stopping: bool,
+}
+
+impl Flusher {
+    /// Starts `threads` threads. With 0, requests wait for [`Flusher::run_pending`]: for tests, where every step has its place.
+    pub fn new(threads: usize) -> std::io::Result<Flusher> {
+        let mut flusher = Flusher { shared: Arc::default(), threads: Vec::with_capacity(threads) };
+        for number in 0..threads {
+            let shared = Arc::clone(&flusher.shared);
+            let builder = thread::Builder::new().name(format!("flush-{number}")).stack_size(256 << 10);
+            flusher.threads.push(builder.spawn(move || shared.run())?);
+        }
+        Ok(flusher)
+    }
+
+    /// Asks for everything before `up_to` to become durable. `true`: it is already, and nobody will be told. `false`: the journal's
+    /// observer is told later, so register who waits before the call.
+    pub fn request(&self, journal: &Arc<Journal>, up_to: Location) -> bool {
+        if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
+            return true;
+        }
+        if mark_requested(&journal.flush_status) {
+            self.shared.push(Arc::clone(journal));
+        }
+        false
+    }
+
+    /// Runs what is queued on the calling thread and says how many journals that were.
+    pub fn run_pending(&self) -> usize {
+        let mut count = 0;
+        loop {
+            let next = self.shared.queue.lock().journals.pop_front();
+            let Some(journal) = next else { return count };
+            self.shared.flush(&journal);
+            count += 1;
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.shared.queue.lock().stopping = true;
+        self.shared.wake.notify_all();
+        let me = thread::current().id();
+        // An observer may hold the last reference to its flusher: then this runs on one of the threads.
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
+            // A thread that panicked has said so on standard error; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn push(&self, journal: Arc<Journal>) {
+        self.queue.lock().journals.push_back(journal);
+        self.wake.notify_one();
+    }
+
+    fn run(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            let journal = loop {
+                match queue.journals.pop_front() {
+                    Some(journal) => break journal,
+                    None if queue.stopping => return,
+                    None => self.wake.wait(&mut queue),
+                }
+            };
+            drop(queue);
+            self.flush(&journal);
+        }
+    }
+
+    fn flush(&self, journal: &Arc<Journal>) {
+        journal.flush_status.store(RUNNING, Ordering::Release);
+        let result = journal.flush();
+        if let Some(observer) = journal.observer.get().and_then(|observer| observer.upgrade()) {
+            match result {
+                Ok(Some(up_to)) => observer.on_durable(up_to),
+                Ok(None) => {}
+                Err(failure) => observer.on_failed(&failure),
+            }
+        }
+        if mark_done(&journal.flush_status) {
+            self.push(Arc::clone(journal));
+        }
+    }
+}
+
+/// `true`: the caller has to put the journal into the queue.
+fn mark_requested(status: &AtomicU8) -> bool {
+    let next = |now| match now {
+        IDLE => Some(QUEUED),
+        RUNNING => Some(RUNNING_AGAIN),
+        _ => None,
+    };
+    status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+}
+
+/// `true`: somebody asked meanwhile; the caller has to put the journal into the queue again.
+fn mark_done(status: &AtomicU8) -> bool {
+    let next = |now| Some(if now == RUNNING_AGAIN { QUEUED } else { IDLE });
+    status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(RUNNING_AGAIN)
+}
+
+#[cfg(test)]
+#[path = "flusher_tests.rs"]
+mod tests;

@@ -1,0 +1,196 @@
+//! The journal: its parts and who locks what.
+//!
+//! Locks, in the order in which they may be taken: `flush_order` (held across `fdatasync`; taken by flushes and cuts
+//! only) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held for a
+//! few instructions). Readers take the last group only, so they wait for no IO of anybody else.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock, Weak};
+
+use mainstem_env::File;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::segment::Segment;
+use crate::tail_cache::TailCache;
+use crate::{
+    CloseError, DurabilityObserver, EntryScanner, JournalFailure, JournalHost, JournalOptions, Location, OpenError,
+    RecoverFrom, RecoveryReport, SegmentBase,
+};
+
+/// A segmented append-only file of bytes. Every method takes `&self`; share it in an `Arc`.
+#[derive(Debug)]
+pub struct Journal {
+    pub(crate) host: Arc<JournalHost>,
+    pub(crate) dir: Box<Path>,
+    pub(crate) suffix: &'static str,
+    /// In order of their bases; the last is the active one.
+    pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
+    pub(crate) state: Mutex<AppendState>,
+    pub(crate) flush_order: Mutex<()>,
+    /// Everything before is durable. Meaningless while there is no segment.
+    pub(crate) durable: Mutex<Location>,
+    pub(crate) failure: OnceLock<Arc<JournalFailure>>,
+    pub(crate) observer: OnceLock<Weak<dyn DurabilityObserver>>,
+    /// Where the journal stands in the queue of the [`crate::Flusher`].
+    pub(crate) flush_status: AtomicU8,
+    pub(crate) tail: TailCache,
+}
+
+/// What appends share.
+#[derive(Debug)]
+pub(crate) struct AppendState {
+    pub(crate) options: JournalOptions,
+    /// Where the next entry goes; `None` before the first segment.
+    pub(crate) end: Option<Location>,
+    /// The active segment and its file, once somebody appended.
+    pub(crate) active: Option<Active>,
+    /// The directory holds names that are not durable yet.
+    pub(crate) dir_dirty: bool,
+    /// Up to which position of the active segment blocks are reserved.
+    pub(crate) reserved_to: u64,
+    /// The file system refused to reserve; it is not asked again for this segment.
+    pub(crate) reserve_refused: bool,
+    pub(crate) closed: bool,
+    /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
+    pub(crate) deleted: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) file: Arc<dyn File>,
+}
+
+impl Journal {
+    /// Opens the journal in `dir`, creates the directory if it is absent, and repairs the tail as `from` demands. A new journal
+    /// has no segment: [`Journal::roll`] makes the first.
+    pub fn open(
+        host: &Arc<JournalHost>,
+        dir: &Path,
+        options: JournalOptions,
+        from: RecoverFrom,
+        scanner: &mut dyn EntryScanner,
+    ) -> Result<(Journal, RecoveryReport), OpenError> {
+        let recovered = crate::recovery::recover(host, dir, &options, from, scanner)?;
+        let state = AppendState {
+            options,
+            end: recovered.end,
+            active: None,
+            dir_dirty: false,
+            reserved_to: 0,
+            reserve_refused: false,
+            closed: false,
+            deleted: Vec::new(),
+        };
+        let journal = Journal {
+            host: Arc::clone(host),
+            dir: dir.into(),
+            suffix: options.suffix,
+            segments: RwLock::new(recovered.segments),
+            state: Mutex::new(state),
+            flush_order: Mutex::new(()),
+            durable: Mutex::new(recovered.end.unwrap_or_default()),
+            failure: OnceLock::new(),
+            observer: OnceLock::new(),
+            flush_status: AtomicU8::new(crate::flusher::IDLE),
+            tail: TailCache::default(),
+        };
+        Ok((journal, recovered.report))
+    }
+
+    /// Who is told what the [`crate::Flusher`] did. Can be set once; later calls change nothing.
+    pub fn set_observer(&self, observer: Weak<dyn DurabilityObserver>) {
+        // A second observer would leave the waiters of the first without an answer.
+        let _ = self.observer.set(observer);
+    }
+
+    /// Changes the settings. The suffix cannot change.
+    pub fn set_options(&self, options: JournalOptions) {
+        self.state.lock().options = JournalOptions { suffix: self.suffix, ..options };
+    }
+
+    pub fn options(&self) -> JournalOptions {
+        self.state.lock().options
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Everything before this location is durable. `None` before the first segment.
+    pub fn durable(&self) -> Option<Location> {
+        let any = !self.segments.read().is_empty();
+        any.then(|| *self.durable.lock())
+    }
+
+    /// The error that ended this journal, if one did.
+    pub fn failure(&self) -> Option<Arc<JournalFailure>> {
+        self.failure.get().cloned()
+    }
+
+    /// Makes everything durable, gives reserved space back and refuses later appends. Returns the end, which a later
+    /// [`RecoverFrom::Checkpoint`] takes; after `Ok` the journal can be opened with [`RecoverFrom::Clean`].
+    ///
+    /// Dropping a journal without this is a crash to the next [`Journal::open`].
+    pub fn close(&self) -> Result<Option<Location>, CloseError> {
+        self.state.lock().closed = true;
+        let durable = self.flush()?;
+        let state = self.state.lock();
+        if let (Some(active), Some(end)) = (&state.active, state.end) {
+            self.release_reserved(&active.segment, active.file.as_ref(), end.position)
+                .map_err(|source| self.fail("releasing space", end.segment, source))?;
+        }
+        drop(state);
+        self.release_idle();
+        Ok(durable)
+    }
+
+    /// Lets go of what an idle journal can do without: the tail cache, and open files whose bytes are durable.
+    pub fn release_idle(&self) {
+        self.tail.clear(&self.host.tail_budget);
+        let mut state = self.state.lock();
+        let durable = *self.durable.lock();
+        let all = state.end.is_none_or(|end| end <= durable);
+        if all && state.reserved_to == 0 {
+            state.active = None;
+        }
+        let keep_open = state.active.as_ref().map(|active| active.segment.base);
+        for segment in self.segments.read().iter() {
+            if (all || segment.base < durable.segment) && Some(segment.base) != keep_open {
+                segment.close_file();
+            }
+        }
+    }
+
+    /// Ends the journal with an error; the first error stays.
+    pub(crate) fn fail(
+        &self,
+        operation: &'static str,
+        segment: SegmentBase,
+        source: std::io::Error,
+    ) -> Arc<JournalFailure> {
+        let failure = JournalFailure { dir: self.dir.to_path_buf(), segment, operation, source };
+        Arc::clone(self.failure.get_or_init(|| Arc::new(failure)))
+    }
+
+    pub(crate) fn path(&self, base: SegmentBase) -> PathBuf {
+        Segment::path(&self.dir, base, self.suffix)
+    }
+
+    /// The active segment with its file opened.
+    pub(crate) fn active(&self, state: &mut MutexGuard<'_, AppendState>) -> std::io::Result<Option<Active>> {
+        if state.active.is_none() {
+            let Some(segment) = self.segments.read().last().cloned() else { return Ok(None) };
+            let file = segment.file(self.host.fs.as_ref(), || self.path(segment.base))?;
+            state.active = Some(Active { segment, file });
+        }
+        Ok(state.active.clone())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.tail.clear(&self.host.tail_budget);
+    }
+}

@@ -1,0 +1,62 @@
+//! What all journals of a process share, and what each has of its own.
+
+use std::sync::Arc;
+
+use mainstem_env::{Clock, Fs};
+
+use crate::{Location, TailBudget};
+
+/// What the journals of one process share.
+#[derive(Debug)]
+pub struct JournalHost {
+    pub fs: Arc<dyn Fs>,
+    pub clock: Arc<dyn Clock>,
+    /// The memory that all tail caches together may take.
+    pub tail_budget: TailBudget,
+}
+
+impl JournalHost {
+    /// `tail_bytes`: the memory that all tail caches together may take.
+    pub fn new(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, tail_bytes: usize) -> Self {
+        JournalHost { fs, clock, tail_budget: TailBudget::new(tail_bytes) }
+    }
+}
+
+/// The settings of one journal. They can be changed while it runs ([`crate::Journal::set_options`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalOptions {
+    /// What follows the 20 digits in a segment's file name.
+    pub suffix: &'static str,
+    /// [`crate::Journal::needs_roll`] says yes when an entry would make the segment larger than this.
+    pub segment_bytes: u64,
+    /// Recovery takes a longer entry for corrupt, so that a broken length cannot ask for more memory.
+    pub max_entry_bytes: usize,
+    /// The tail cache of this journal; 0 keeps none.
+    pub tail_cache_bytes: usize,
+    /// Whether disk space is reserved ahead of the end of a busy segment.
+    pub preallocate: bool,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            suffix: ".log",
+            segment_bytes: 1 << 30,
+            max_entry_bytes: 256 << 20,
+            tail_cache_bytes: 64 << 10,
+            preallocate: true,
+        }
+    }
+}
+
+/// What is known about the files of a journal that is being opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecoverFrom {
+    /// The journal was closed cleanly: the files are taken as they are, none is opened or read.
+    Clean,
+    /// Everything before this location was durable and valid, and it is the start of an entry or the end: the files are
+    /// checked from here on. A clean end found at exactly this location costs no read.
+    Checkpoint(Location),
+    /// Nothing is known: every segment is checked.
+    Start,
+}

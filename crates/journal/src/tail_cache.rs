@@ -1,0 +1,146 @@
+//! The newest small entries of a journal, in memory.
+//!
+//! One unbroken run of bytes that ends where the journal ends, in a ring that starts at 4 KiB and doubles up to the
+//! journal's `tail_cache_bytes`. All rings together stay within the [`TailBudget`]. An entry of more than
+//! [`TAIL_ENTRY_BYTES_MAX`] ends the run and frees the ring: copying it would cost more than the page cache does.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::{Journal, Location};
+
+/// The largest entry that is kept.
+pub const TAIL_ENTRY_BYTES_MAX: usize = 4 << 10;
+
+/// The first size of a ring.
+const RING_BYTES_MIN: usize = 4 << 10;
+
+/// How much memory all tail caches may take, and how much they have.
+#[derive(Debug)]
+pub struct TailBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl TailBudget {
+    pub fn new(limit_bytes: usize) -> Self {
+        TailBudget { limit: limit_bytes, used: AtomicUsize::new(0) }
+    }
+
+    /// Bytes that tail caches hold now; never above the limit.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let take = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The tail cache of one journal. Empty, it holds no memory.
+#[derive(Debug, Default)]
+pub(crate) struct TailCache {
+    ring: Mutex<Option<Box<Ring>>>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// Where the run ends.
+    end: Location,
+    bytes: VecDeque<u8>,
+    /// What was taken from the budget; `bytes` is never longer.
+    granted: usize,
+}
+
+impl TailCache {
+    /// Takes over an entry that was just written at `at`.
+    pub(crate) fn append(&self, budget: &TailBudget, limit: usize, at: Location, parts: &[IoSlice<'_>]) {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let mut slot = self.ring.lock();
+        if len > TAIL_ENTRY_BYTES_MAX || len > limit {
+            Self::free(&mut slot, budget);
+            return;
+        }
+        let ring = slot.get_or_insert_with(|| Box::new(Ring { end: at, bytes: VecDeque::new(), granted: 0 }));
+        if ring.end != at {
+            ring.bytes.clear();
+        }
+        ring.grow(budget, limit, len);
+        if len > ring.granted {
+            Self::free(&mut slot, budget);
+            return;
+        }
+        let surplus = (ring.bytes.len() + len).saturating_sub(ring.granted);
+        ring.bytes.drain(..surplus);
+        parts.iter().for_each(|part| ring.bytes.extend(part.iter()));
+        ring.end = at.plus(len as u64);
+    }
+
+    /// Up to `max` bytes from `at` on; `None` if the first of them is not here.
+    fn read(&self, at: Location, max: usize) -> Option<Bytes> {
+        let slot = self.ring.lock();
+        let ring = slot.as_ref()?;
+        if at.segment != ring.end.segment || at.position >= ring.end.position {
+            return None;
+        }
+        let back = (ring.end.position - at.position) as usize;
+        let from = ring.bytes.len().checked_sub(back)?;
+        let count = back.min(max);
+        let (first, second) = ring.bytes.as_slices();
+        let mut bytes = Vec::with_capacity(count);
+        if from < first.len() {
+            bytes.extend_from_slice(&first[from..first.len().min(from + count)]);
+        }
+        let rest = count - bytes.len();
+        let second_from = (from + bytes.len()) - first.len().min(from + bytes.len());
+        bytes.extend_from_slice(&second[second_from..second_from + rest]);
+        Some(Bytes::from(bytes))
+    }
+
+    pub(crate) fn clear(&self, budget: &TailBudget) {
+        Self::free(&mut self.ring.lock(), budget);
+    }
+
+    fn free(slot: &mut Option<Box<Ring>>, budget: &TailBudget) {
+        if let Some(ring) = slot.take() {
+            budget.give_back(ring.granted);
+        }
+    }
+}
+
+impl Ring {
+    /// Gets room for `len` more bytes if the limits allow it.
+    fn grow(&mut self, budget: &TailBudget, limit: usize, len: usize) {
+        let needed = self.bytes.len() + len;
+        while self.granted < needed && self.granted < limit {
+            let want = (self.granted * 2).max(RING_BYTES_MIN).min(limit);
+            if !budget.take(want - self.granted) {
+                break;
+            }
+            self.granted = want;
+        }
+        // Exact, so that the memory is what the budget counts.
+        self.bytes.reserve_exact(self.granted.saturating_sub(self.bytes.len()));
+    }
+}
+
+impl Journal {
+    /// Up to `max` bytes from `at` on, from memory alone; `None` if the tail cache does not hold them. Not necessarily
+    /// whole entries at the end.
+    pub fn tail(&self, at: Location, max: usize) -> Option<Bytes> {
+        self.tail.read(at, max)
+    }
+}
+
+#[cfg(test)]
+#[path = "tail_cache_tests.rs"]
+mod tests;
