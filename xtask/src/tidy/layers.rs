@@ -131,7 +131,7 @@ fn check_member(packages: &Packages, id: &str) -> Vec<Finding> {
     let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
         let what = format!("crate `{}` is not in the table", package.name);
         let fix = "add it to `ALLOWED` in xtask/src/tidy/layers.rs";
-        return vec![Finding::new(path, 0, what, "the table says who may depend on whom", fix)];
+        return vec![Finding::new(path, 1, what, "the table says who may depend on whom", fix)];
     };
     let ours = packages.edges.get(id).map(Vec::as_slice).unwrap_or_default().iter();
     let ours = ours.filter(|id| packages.members.contains(*id)).filter_map(|id| packages.by_id.get(id));
@@ -140,7 +140,7 @@ fn check_member(packages: &Packages, id: &str) -> Vec<Finding> {
             let what = format!("`{}` depends on `{}`", package.name, dependency.name);
             let fix =
                 "move the shared piece down, or change `ALLOWED` in xtask/src/tidy/layers.rs with a decision record";
-            Finding::new(path, 0, what, "dependencies between our crates point down only", fix)
+            Finding::new(path, 1, what, "dependencies between our crates point down only", fix)
         })
         .collect()
 }
@@ -169,7 +169,7 @@ mod tests {
         let found = check(&workspace("mainstem-broker", "null"));
         assert_eq!(
             found[0].to_string(),
-            "crates/store/Cargo.toml:0: `mainstem-store` depends on `mainstem-broker`, dependencies between our crates point down only, move the shared piece down, or change `ALLOWED` in xtask/src/tidy/layers.rs with a decision record"
+            "crates/store/Cargo.toml:1: `mainstem-store` depends on `mainstem-broker`, dependencies between our crates point down only, move the shared piece down, or change `ALLOWED` in xtask/src/tidy/layers.rs with a decision record"
         );
         assert_eq!(check(&workspace("mainstem-broker", "\"build\"")).len(), 1);
     }

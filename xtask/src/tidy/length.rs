@@ -32,7 +32,7 @@ fn check_file(source: &Source) -> Option<Finding> {
         (FILE_LINES_MAX, "split it by topic, or say `// long: <reason>` at the top (up to 600 lines)")
     };
     (lines > max).then(|| {
-        Finding::new(&source.path, 0, format!("{lines} production lines"), format!("a file has at most {max}"), fix)
+        Finding::new(&source.path, 1, format!("{lines} production lines"), format!("a file has at most {max}"), fix)
     })
 }
 

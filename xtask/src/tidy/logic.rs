@@ -43,7 +43,7 @@ pub fn check_dependencies(packages: &Packages) -> Vec<Finding> {
         for dependency in below.iter().filter(|dependency| FORBIDDEN_CRATES.contains(&dependency.as_str())) {
             let why = format!("the crate `{name}` holds logic and does no IO");
             let path = format!("crates/{name}/Cargo.toml");
-            findings.push(Finding::new(&path, 0, format!("depends on `{dependency}`"), why, FIX));
+            findings.push(Finding::new(&path, 1, format!("depends on `{dependency}`"), why, FIX));
         }
     }
     findings

@@ -17,7 +17,7 @@ use anyhow::Result;
 use std::fmt;
 use std::path::PathBuf;
 
-/// One broken rule; line 0 stands for the file as a whole.
+/// One broken rule; line 1 also stands for the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub path: String,

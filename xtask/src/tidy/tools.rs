@@ -25,7 +25,7 @@ pub fn rustfmt(root: &Path) -> Result<Vec<Finding>> {
 
 fn unformatted(root: &Path, path: &str) -> Finding {
     let relative = Path::new(path).strip_prefix(root).unwrap_or(Path::new(path)).to_string_lossy();
-    Finding::new(&relative, 0, "not formatted", "every file is as rustfmt leaves it", "run `cargo fmt --all`")
+    Finding::new(&relative, 1, "not formatted", "every file is as rustfmt leaves it", "run `cargo fmt --all`")
 }
 
 pub fn clippy(root: &Path) -> Result<Vec<Finding>> {
