@@ -1,1 +1,26 @@
 //! Listeners, reactors, configuration, wiring, shutdown.
+//!
+//! What is guaranteed:
+//! - A connection belongs to one reactor (a thread with a single-threaded runtime) for its life; nothing it does waits for a disk there.
+//! - Replies leave in the order of the requests.
+//! - Memory is bounded: see `connection` for the bounds of one connection, `limits` for those of the broker.
+//! - An orderly stop answers or ends every request that was taken.
+//!
+//! Numbers: frames up to `socket.request.max.bytes` (100 MiB); 64 pipelined requests and 8 MiB of them, 64 KiB received
+//! ahead, 256 KiB of replies in memory before a further request is handled, 1 MiB in one turn of a connection; 256 MiB of large
+//! requests in flight over the broker.
+
+mod connection;
+mod counters;
+mod limits;
+mod listener;
+mod log_limit;
+mod protocol;
+mod reactor;
+mod server;
+mod stop;
+
+pub use counters::Totals;
+pub use listener::{Listen, ListenError};
+pub use protocol::{Chunk, CloseReason, ConnectionInfo, Handled, Protocol, Reply, Response};
+pub use server::{BoundServer, Drained, RunningServer, ServerConfig, StartError};

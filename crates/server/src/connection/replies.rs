@@ -1,0 +1,96 @@
+//! The replies of one connection, in the order of its requests.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::limits::Claim;
+use crate::protocol::{Handled, Reply};
+
+/// Requests of one connection that may wait for their replies at once.
+pub(crate) const PIPELINED_REQUESTS_MAX: usize = 64;
+/// Bytes of requests that may wait for their replies at once, past which no further one is handled.
+pub(crate) const PIPELINED_BYTES_MAX: usize = 8 << 20;
+
+enum State {
+    Ready(Reply),
+    Waiting(Pin<Box<dyn Future<Output = Reply> + Send>>),
+}
+
+struct Slot {
+    state: State,
+    request_bytes: usize,
+    /// Given back with the slot.
+    _claim: Option<Claim>,
+}
+
+/// A queue of replies that are ready or promised.
+#[derive(Default)]
+pub(crate) struct Replies {
+    slots: VecDeque<Slot>,
+    request_bytes: usize,
+    /// The newest request is one that others may not overtake.
+    exclusive: bool,
+}
+
+impl Replies {
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Bytes of the requests whose replies are awaited.
+    pub fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+
+    /// Whether a request that may be pipelined can join those that wait (or whose replies are being sent).
+    pub fn has_room(&self) -> bool {
+        !self.exclusive && self.slots.len() < PIPELINED_REQUESTS_MAX && self.request_bytes < PIPELINED_BYTES_MAX
+    }
+
+    /// Whether the reply that is due is a wait of which nothing but the reply depends (a long poll).
+    pub fn in_long_wait(&self) -> bool {
+        self.exclusive && matches!(self.slots.front(), Some(Slot { state: State::Waiting(_), .. }))
+    }
+
+    /// Queues what a request led to. A promise is polled once here, so that all of them run; later the one in front alone is.
+    pub fn push(&mut self, handled: Handled, pipelined: bool, request_bytes: usize, claim: Option<Claim>, cx: &mut Context<'_>) {
+        self.exclusive = !pipelined;
+        let state = match handled {
+            Handled::Ready(reply) => State::Ready(reply),
+            Handled::Waiting(mut future) => match future.as_mut().poll(cx) {
+                Poll::Ready(reply) => State::Ready(reply),
+                Poll::Pending => State::Waiting(future),
+            },
+        };
+        // A reply that is ready needs the bytes of its request no more.
+        let (request_bytes, claim) = match state {
+            State::Ready(_) => (0, None),
+            State::Waiting(_) => (request_bytes, claim),
+        };
+        self.request_bytes += request_bytes;
+        self.slots.push_back(Slot { state, request_bytes, _claim: claim });
+    }
+
+    /// The next reply in order; `Pending` too when there is none.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let Some(slot) = self.slots.front_mut() else { return Poll::Pending };
+        if let State::Waiting(future) = &mut slot.state {
+            let reply = std::task::ready!(future.as_mut().poll(cx));
+            slot.state = State::Ready(reply);
+        }
+        match self.slots.pop_front() {
+            Some(Slot { state: State::Ready(reply), request_bytes, .. }) => {
+                self.request_bytes -= request_bytes;
+                Poll::Ready(reply)
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Drops everything, and with it what the promises wait for.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.request_bytes = 0;
+    }
+}

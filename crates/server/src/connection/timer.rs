@@ -1,0 +1,70 @@
+//! One timer for each connection, moved lazily: a request costs a look at the clock, not a change of the timer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A large frame has this long, and a second more for each `FRAME_BYTES_PER_SECOND_MIN`, to arrive once its budget is claimed. A client
+/// that trickles cannot hold the budget.
+const FRAME_GRACE: Duration = Duration::from_secs(30);
+const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+
+pub(crate) struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    idle: Duration,
+    last_active: Instant,
+    /// When the large frame that is being received must be complete.
+    frame_deadline: Option<Instant>,
+}
+
+impl Timer {
+    pub fn new(idle: Duration) -> Self {
+        let now = Instant::now();
+        Timer { sleep: Box::pin(sleep_until(now + idle)), idle, last_active: now, frame_deadline: None }
+    }
+
+    /// The connection made progress.
+    pub fn touch(&mut self) {
+        self.last_active = Instant::now();
+    }
+
+    pub fn start_frame(&mut self, frame_bytes: usize) {
+        let transfer = Duration::from_secs(frame_bytes as u64 / FRAME_BYTES_PER_SECOND_MIN);
+        self.frame_deadline = Some(Instant::now() + FRAME_GRACE + transfer);
+    }
+
+    pub fn end_frame(&mut self) {
+        self.frame_deadline = None;
+    }
+
+    /// `Ready` when the connection has been without progress for too long. `suspended`: it waits for the broker, not for its
+    /// peer. `wait_deadline` ends even a wait for the broker.
+    pub fn poll_expired(&mut self, suspended: bool, wait_deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let due = match (suspended, self.frame_deadline) {
+                (true, _) => None,
+                (false, Some(frame)) => Some(frame.min(self.last_active + self.idle)),
+                (false, None) => Some(self.last_active + self.idle),
+            };
+            let due = match (due, wait_deadline) {
+                (Some(due), Some(wait)) => Some(due.min(wait)),
+                (due, wait) => due.or(wait),
+            };
+            // The timer may stand earlier than what is due; it is moved when it fires.
+            if let Some(due) = due
+                && due < self.sleep.deadline()
+            {
+                self.sleep.as_mut().reset(due);
+            }
+            std::task::ready!(self.sleep.as_mut().poll(cx));
+            let now = Instant::now();
+            match due {
+                Some(due) if due <= now => return Poll::Ready(()),
+                Some(due) => self.sleep.as_mut().reset(due),
+                None => self.sleep.as_mut().reset(now + self.idle),
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Listening sockets: bound before the broker opens (so that port 0 gets its number in time), accepting once it is open.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol as SocketProtocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::connection::{Connection, Shared};
+use crate::limits::ConnectionLimits;
+use crate::protocol::Protocol;
+use crate::stop::{Phase, ReactorState};
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 1024;
+/// The pause after an accept that failed for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A listener as configured: `name://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// For example `PLAINTEXT`.
+    pub name: Arc<str>,
+    /// A host name, an address (IPv6 without brackets), or empty for all addresses.
+    pub host: String,
+    /// 0 lets the system choose.
+    pub port: u16,
+}
+
+/// A listener that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("listener {name}: the host {host:?} has no address: {error}")]
+    NoAddress { name: Arc<str>, host: String, error: io::Error },
+    #[error("listener {name}: cannot listen on {address}: {error} (is another broker running there? change `listeners`)")]
+    Bind { name: Arc<str>, address: SocketAddr, error: io::Error },
+}
+
+/// A bound socket that does not accept yet.
+#[derive(Debug)]
+pub(crate) struct BoundListener {
+    pub name: Arc<str>,
+    pub address: SocketAddr,
+    socket: std::net::TcpListener,
+}
+
+impl BoundListener {
+    /// Binds to the first address of the host that can be bound.
+    pub fn bind(listen: &Listen) -> Result<BoundListener, ListenError> {
+        if listen.host.is_empty() {
+            return bind_all(listen);
+        }
+        let no_address = |error| ListenError::NoAddress { name: Arc::clone(&listen.name), host: listen.host.clone(), error };
+        let addresses = (listen.host.as_str(), listen.port).to_socket_addrs().map_err(no_address)?;
+        let mut failure = no_address(io::ErrorKind::NotFound.into());
+        for address in addresses {
+            match bind_address(address, false) {
+                Ok(socket) => return BoundListener::of(listen, socket, address),
+                Err(error) => failure = ListenError::Bind { name: Arc::clone(&listen.name), address, error },
+            }
+        }
+        Err(failure)
+    }
+
+    fn of(listen: &Listen, socket: std::net::TcpListener, asked: SocketAddr) -> Result<BoundListener, ListenError> {
+        let name = Arc::clone(&listen.name);
+        match socket.local_addr() {
+            Ok(address) => Ok(BoundListener { name, address, socket }),
+            Err(error) => Err(ListenError::Bind { name, address: asked, error }),
+        }
+    }
+}
+
+/// All addresses: IPv6 with IPv4 inside where the machine has IPv6, else IPv4.
+fn bind_all(listen: &Listen) -> Result<BoundListener, ListenError> {
+    let six = SocketAddr::from(([0u16; 8], listen.port));
+    let four = SocketAddr::from(([0u8; 4], listen.port));
+    match bind_address(six, true) {
+        Ok(socket) => BoundListener::of(listen, socket, six),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::Bind { name: Arc::clone(&listen.name), address: six, error }),
+        Err(_) => match bind_address(four, false) {
+            Ok(socket) => BoundListener::of(listen, socket, four),
+            Err(error) => Err(ListenError::Bind { name: Arc::clone(&listen.name), address: four, error }),
+        },
+    }
+}
+
+fn bind_address(address: SocketAddr, both_families: bool) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(SocketProtocol::TCP))?;
+    // A restarted broker gets its port back while connections of the old one are in TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!both_families)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Where accepted connections go: to the reactors in turn.
+pub(crate) struct Dispatcher<P> {
+    pub reactors: Vec<(tokio::runtime::Handle, Arc<ReactorState>)>,
+    pub next: AtomicUsize,
+    pub limits: Arc<ConnectionLimits>,
+    pub shared: Arc<Shared<P>>,
+}
+
+/// Accepts until the server stops. Runs on the reactor of `state`.
+pub(crate) async fn accept<P: Protocol>(listener: BoundListener, state: Arc<ReactorState>, dispatcher: Arc<Dispatcher<P>>) {
+    let name = listener.name;
+    let socket = match TcpListener::from_std(listener.socket) {
+        Ok(socket) => socket,
+        Err(error) => return tracing::error!("listener {name} cannot accept: {error}"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = state.reached(Phase::Draining) => return,
+            accepted = socket.accept() => accepted,
+        };
+        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
+            Ok((stream, peer)) => dispatcher.dispatch(stream, peer, &name),
+            Err(error) if is_of_the_peer(&error) => {}
+            Err(error) => {
+                if let Some(suppressed) = dispatcher.shared.log_limit.admit() {
+                    tracing::warn!(suppressed, "listener {name} cannot accept, next try in {} ms: {error}", ACCEPT_PAUSE.as_millis());
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Errors of a connection that broke before it was accepted.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
+}
+
+impl<P: Protocol> Dispatcher<P> {
+    fn dispatch(&self, stream: std::net::TcpStream, peer: SocketAddr, listener: &Arc<str>) {
+        let place = match self.limits.enter(peer.ip()) {
+            Ok(place) => place,
+            Err(refused) => {
+                if let Some(suppressed) = self.shared.log_limit.admit() {
+                    tracing::warn!(%peer, suppressed, "connection refused: {refused}");
+                }
+                return;
+            }
+        };
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.reactors.len();
+        let (handle, state) = &self.reactors[turn];
+        let (state, shared, listener) = (Arc::clone(state), Arc::clone(&self.shared), Arc::clone(listener));
+        handle.spawn(async move {
+            // The socket belongs to the runtime in which it is registered: that of its reactor.
+            match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
+                Ok(stream) => Connection::new(stream, peer, listener, shared, state, place).run().await,
+                Err(error) => tracing::debug!(%peer, "connection lost: {error}"),
+            }
+        });
+    }
+}

@@ -1,0 +1,36 @@
+//! The seam between the server, which moves frames, and a door, which answers them.
+
+use bytes::Bytes;
+
+#[path = "../../kafka/src/reply.rs"]
+mod reply;
+pub use reply::{Chunk, CloseReason, Handled, Reply, Response};
+
+/// What the server knows of a connection when it is accepted.
+#[derive(Debug, Clone)]
+pub struct ConnectionInfo {
+    pub peer: std::net::SocketAddr,
+    pub listener: std::sync::Arc<str>,
+}
+
+/// A protocol whose frames begin with four bytes of length.
+///
+/// The server calls [`handle`](Protocol::handle) on the reactor that owns the connection: it must never wait for a disk.
+pub trait Protocol: Send + Sync + 'static {
+    /// What the door keeps between the requests of one connection.
+    type Connection: Send + 'static;
+
+    /// A client connected.
+    fn connect(&self, info: ConnectionInfo) -> Self::Connection;
+
+    /// Handles one request frame (without its four bytes of length).
+    fn handle(&self, connection: &mut Self::Connection, frame: Bytes) -> Handled;
+
+    /// Whether the request that begins with `frame` may be handled before the replies to earlier ones have left, provided
+    /// that those may be pipelined as well. `frame` may be incomplete.
+    fn may_pipeline(&self, frame: &[u8]) -> bool;
+
+    /// The server is about to stop: long waits should be answered now. Called once.
+    fn drain(&self) {}
+}
+

@@ -1,0 +1,221 @@
+//! The life of connections: limits, idleness, peers that leave, and the stop.
+
+mod support;
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use mainstem_server::{BoundServer, Drained, Listen};
+use support::*;
+
+#[test]
+fn connections_without_requests_are_closed_after_the_idle_time() {
+    let mut config = config();
+    config.idle = Duration::from_millis(300);
+    let (server, _door) = start(config);
+    let mut silent = Client::connect(&server);
+    let mut trickling = Client::connect(&server);
+    let mut busy = Client::connect(&server);
+    let started = Instant::now();
+    let thread = std::thread::spawn(move || {
+        // A frame that never becomes complete is no sign of life.
+        for byte in frame(ECHO, 1, &[0; 10_000]).iter().take(2_000) {
+            if std::io::Write::write(&mut trickling.socket, &[*byte]).is_err() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    });
+    for id in 0..40 {
+        busy.echo(id);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    silent.expect_end();
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert!(thread.join().unwrap(), "the trickling connection was not closed");
+    eventually("all are gone", || server.totals().connections == 0);
+}
+
+#[test]
+fn a_connection_that_waits_for_the_broker_is_not_idle() {
+    let mut config = config();
+    config.idle = Duration::from_millis(100);
+    let (server, door) = start(config);
+    let mut client = Client::connect(&server);
+    client.send(LONG_POLL, 1, b"");
+    eventually("it is held", || door.handled() == [1]);
+    std::thread::sleep(Duration::from_millis(500));
+    door.release(1);
+    assert_eq!(client.receive().0, 1);
+}
+
+#[test]
+fn a_client_that_does_not_take_its_reply_is_closed_after_the_idle_time() {
+    let mut config = config();
+    config.idle = Duration::from_millis(300);
+    let (server, _door) = start(config);
+    let mut client = Client::connect(&server);
+    client.send(ZEROS, 1, &(64u64 << 20).to_be_bytes());
+    eventually("it is closed", || server.totals().requests == 1 && server.totals().connections == 0);
+    assert_eq!(server.totals().held_bytes, 0);
+}
+
+#[test]
+fn connections_beyond_the_limits_are_closed_at_once() {
+    let mut config = config();
+    config.connections_max = 3;
+    config.connections_per_ip_max = 2;
+    config.listeners.push(Listen { name: "SECOND".into(), host: "127.0.0.1".into(), port: 0 });
+    let (server, _door) = start(config);
+    let mut first = Client::connect(&server);
+    first.echo(1);
+    let mut second = Client::connect_to(server.addresses()[1].1);
+    second.echo(2);
+    Client::connect(&server).expect_end();
+    drop(first);
+    eventually("the place is free", || server.totals().connections == 1);
+    Client::connect(&server).echo(3);
+    second.echo(4);
+}
+
+#[test]
+fn the_total_limit_counts_all_addresses() {
+    let mut config = config();
+    config.connections_max = 1;
+    let (server, _door) = start(config);
+    let mut first = Client::connect(&server);
+    first.echo(1);
+    let address = server.addresses()[0].1;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let socket = TcpStream::from(socket);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client { socket }.expect_end();
+}
+
+#[test]
+fn a_peer_that_leaves_ends_its_long_poll() {
+    let (server, door) = start(config());
+    let mut client = Client::connect(&server);
+    client.send(LONG_POLL, 1, b"");
+    // Something that waits behind the poll does not hide the end.
+    client.send(ECHO, 2, b"later");
+    eventually("it is held", || door.waits() == 1);
+    drop(client);
+    eventually("the wait is dropped", || door.waits() == 0);
+    eventually("the connection is gone", || server.totals().connections == 0);
+    assert_eq!(door.handled(), [1]);
+    assert_eq!(server.totals().held_bytes, 0);
+}
+
+#[test]
+fn a_peer_that_resets_ends_everything() {
+    let (server, door) = start(config());
+    let mut client = Client::connect(&server);
+    client.send(PRODUCE, 1, b"");
+    eventually("it is held", || door.waits() == 1);
+    socket2::SockRef::from(&client.socket).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+    eventually("the wait is dropped", || door.waits() == 0);
+    eventually("the connection is gone", || server.totals().connections == 0);
+}
+
+#[test]
+fn a_stop_answers_what_was_taken_and_ends_long_polls() {
+    let (server, door) = start(config());
+    let address = server.addresses()[0].1;
+    let mut idle = Client::connect(&server);
+    idle.echo(1);
+    let mut producer = Client::connect(&server);
+    producer.send(PRODUCE, 2, b"");
+    let mut poller = Client::connect(&server);
+    poller.send(LONG_POLL, 3, b"");
+    eventually("both are held", || door.waits() == 2);
+    let thread = std::thread::spawn(move || (server.drain(PATIENCE), server));
+    idle.expect_end();
+    poller.expect_end();
+    assert_eq!(door.waits(), 1, "the produce request goes on waiting");
+    door.release(2);
+    assert_eq!(producer.receive().0, 2);
+    producer.expect_end();
+    let (drained, server) = thread.join().unwrap();
+    assert_eq!(drained, Drained { connections: 3, cut: 0 });
+    assert_eq!(door.drained.load(SeqCst), 1);
+    assert_eq!(server.totals().connections, 0);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_door_can_answer_its_long_polls_at_the_stop() {
+    let (server, door) = start_door(config(), FakeDoor { release_on_drain: true, ..FakeDoor::default() });
+    let mut poller = Client::connect(&server);
+    poller.send(LONG_POLL, 3, b"");
+    eventually("it is held", || door.waits() == 1);
+    let thread = std::thread::spawn(move || server.stop(PATIENCE));
+    assert_eq!(poller.receive().0, 3);
+    poller.expect_end();
+    assert_eq!(thread.join().unwrap(), Drained { connections: 1, cut: 0 });
+}
+
+#[test]
+fn connections_that_are_not_done_within_the_grace_are_cut() {
+    let (server, door) = start(config());
+    let mut producer = Client::connect(&server);
+    producer.send(PRODUCE, 1, b"");
+    let mut stuck = Client::connect(&server);
+    stuck.send(ZEROS, 2, &(64u64 << 20).to_be_bytes());
+    eventually("both are handled", || door.handled().len() == 2);
+    assert_eq!(server.stop(Duration::from_millis(200)), Drained { connections: 2, cut: 2 });
+    producer.expect_end();
+    assert_eq!(door.waits(), 0);
+}
+
+#[test]
+fn dropping_the_server_ends_its_connections() {
+    let (server, door) = start(config());
+    let mut client = Client::connect(&server);
+    client.send(LONG_POLL, 1, b"");
+    eventually("it is held", || door.waits() == 1);
+    drop(server);
+    client.expect_end();
+    assert_eq!(door.waits(), 0);
+}
+
+#[test]
+fn several_reactors_share_the_connections() {
+    let mut config = config();
+    config.reactors = 3;
+    let (server, _door) = start(config);
+    let mut clients: Vec<Client> = (0..12).map(|_| Client::connect(&server)).collect();
+    for (id, client) in clients.iter_mut().enumerate() {
+        client.echo(id as i32);
+    }
+    assert_eq!(server.totals().connections, 12);
+    assert_eq!(server.totals().requests, 12);
+}
+
+#[test]
+fn ipv6_and_all_addresses_work() {
+    if TcpStream::connect("[::1]:1").is_err_and(|error| error.kind() != std::io::ErrorKind::ConnectionRefused) {
+        eprintln!("this machine has no IPv6");
+        return;
+    }
+    let mut config = config();
+    config.listeners = vec![Listen { name: "SIX".into(), host: "::1".into(), port: 0 }];
+    let (server, _door) = start(config);
+    assert!(server.addresses()[0].1.is_ipv6());
+    Client::connect(&server).echo(1);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_names_it() {
+    let (server, _door) = start(config());
+    let port = server.addresses()[0].1.port();
+    let mut config = config();
+    config.listeners[0].port = port;
+    let message = BoundServer::bind(config).unwrap_err().to_string();
+    assert!(message.contains("PLAINTEXT") && message.contains(&format!("127.0.0.1:{port}")), "{message}");
+}
