@@ -7,7 +7,7 @@
 //!   a failed sync the un-synced bytes are lost, whatever a read still shows; a retry that succeeds proves nothing.
 //! - "Absent" is an answer ([`Fs::metadata`] gives `None`), "unreadable" an error.
 //! - [`MemFs`] keeps what was synced apart from what was written: [`MemFs::crash`] gives the disk as a power cut could
-//!   leave it, [`MemFs::stop_at`] stops at any write or sync, [`Fault`] fails the n-th call.
+//!   leave it, [`MemFs::stop_after`] stops at any write or sync, [`Fault`] fails the n-th call.
 //! - Calls that only Linux has (`preadv2` with `RWF_NOWAIT`, `fallocate`, `sync_file_range`, `cachestat`, `posix_fadvise`,
 //!   `sendfile`) live in `real/linux.rs` alone; `real/portable.rs` has the same functions for every other Unix.
 //!
@@ -17,7 +17,7 @@
 mod clock;
 mod file;
 mod fs;
-
+mod mem;
 mod real;
 mod rng;
 mod slice;
@@ -25,7 +25,7 @@ mod slice;
 pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
 pub use fs::{DirEntry, Fs, Metadata, OpenOptions};
-
+pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
 pub use real::RealFs;
 pub use rng::{RealRng, Rng, SeededRng};
 pub use slice::FileSlice;

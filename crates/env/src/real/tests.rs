@@ -1,1 +1,151 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+
 use super::*;
+use crate::FileSlice;
+
+fn file_with(bytes: &[u8]) -> (tempfile::TempDir, Arc<dyn File>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = RealFs.open(&folder.path().join("f"), &OpenOptions::create_new()).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    (folder, file)
+}
+
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0, client)
+}
+
+#[test]
+fn many_parts_are_written_in_order() {
+    let (_folder, file) = file_with(b"");
+    let numbers: Vec<[u8; 4]> = (0..3_000u32).map(u32::to_be_bytes).collect();
+    let parts: Vec<IoSlice<'_>> = numbers.iter().map(|number| IoSlice::new(number)).collect();
+    file.write_all_vectored_at(&parts, 5).unwrap();
+    let mut bytes = vec![0; 12_000];
+    file.read_exact_at(&mut bytes, 5).unwrap();
+    assert_eq!(bytes, numbers.concat());
+    assert_eq!(file.len().unwrap(), 12_005);
+}
+
+#[test]
+fn reserved_space_is_not_length_and_is_given_back() {
+    let (folder, file) = file_with(b"12345");
+    file.allocate_keep_size(0, 1 << 20).unwrap();
+    assert_eq!(file.len().unwrap(), 5);
+    file.set_len(5).unwrap();
+    file.sync_data().unwrap();
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(folder.path().join("f")).unwrap());
+    assert!(blocks * 512 < 1 << 20, "{blocks} blocks are still reserved");
+}
+
+#[test]
+fn a_slice_is_sent_whole_also_after_its_file_is_deleted() {
+    let bytes: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+    let (folder, file) = file_with(&bytes);
+    RealFs.remove_file(&folder.path().join("f")).unwrap();
+    let (sender, mut receiver) = connection();
+    let mut slice = FileSlice::new(file, 1_000, 250_000);
+    let reader = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        receiver.read_to_end(&mut received).unwrap();
+        received
+    });
+    while !slice.is_empty() {
+        assert!(slice.send_to(sender.as_fd(), 70_000).unwrap() > 0);
+    }
+    drop(sender);
+    assert!(reader.join().unwrap() == bytes[1_000..251_000]);
+}
+
+#[test]
+fn a_socket_that_takes_nothing_says_would_block() {
+    let (_folder, file) = file_with(&vec![7; 8 << 20]);
+    let (sender, _receiver) = connection();
+    sender.set_nonblocking(true).unwrap();
+    let mut slice = FileSlice::new(file, 0, 8 << 20);
+    let error = loop {
+        match slice.send_to(sender.as_fd(), usize::MAX) {
+            Ok(sent) => assert!(sent > 0, "the socket took all 8 MiB"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn what_was_just_written_is_read_without_waiting() {
+    let (_folder, file) = file_with(b"hello");
+    let mut bytes = [0; 9];
+    match file.try_read_at_nowait(&mut bytes, 0).unwrap() {
+        Some(count) => assert_eq!(&bytes[..count], b"hello"),
+        None => assert_eq!(file.residency(0, 5).unwrap(), Residency::Unknown),
+    }
+    assert_ne!(file.residency(0, 5).unwrap(), Residency::Partial);
+    assert_eq!(file.residency(0, 0).unwrap(), Residency::Resident);
+    file.start_writeback(0, 5).unwrap();
+    for advice in [Advice::Normal, Advice::Sequential, Advice::Random, Advice::WillNeed, Advice::DontNeed] {
+        file.advise(0, 5, advice).unwrap();
+    }
+}
+
+#[test]
+fn absent_is_an_answer_and_unreadable_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = folder.path().join("absent");
+    assert_eq!(RealFs.metadata(&absent).unwrap(), None);
+    assert_eq!(RealFs.read_if_present(&absent).unwrap(), None);
+    assert!(RealFs.read_if_present(folder.path()).is_err());
+    assert_eq!(RealFs.open(&absent, &OpenOptions::read()).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(RealFs.free_space(folder.path()).unwrap() > 0);
+}
+
+#[test]
+fn one_handle_alone_has_the_lock() {
+    let (folder, file) = file_with(b"");
+    let other = RealFs.open(&folder.path().join("f"), &OpenOptions::read_write()).unwrap();
+    assert!(file.try_lock().unwrap());
+    assert!(!other.try_lock().unwrap());
+    drop(file);
+    assert!(other.try_lock().unwrap());
+}
+
+#[test]
+fn small_files_are_replaced_and_directories_made_durably() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("a/b/c");
+    RealFs.create_dir_all_synced(&deep).unwrap();
+    RealFs.create_dir_all_synced(&deep).unwrap();
+    RealFs.atomic_write(&deep.join("f"), b"one").unwrap();
+    RealFs.atomic_write(&deep.join("f"), b"two").unwrap();
+    assert_eq!(RealFs.read_all(&deep.join("f")).unwrap(), b"two");
+    let names: Vec<_> = RealFs.read_dir(&deep).unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["f"]);
+}
+
+#[test]
+fn the_portable_fallback_sends_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create_new(folder.path().join("f")).unwrap();
+    file.write_all(&[9; 100_000]).unwrap();
+    let file = fs::File::open(folder.path().join("f")).unwrap();
+    let (sender, mut receiver) = connection();
+    let mut sent = 0;
+    while sent < 100_000 {
+        sent += portable::send(&file, sender.as_fd(), sent as u64, 100_000 - sent).unwrap();
+    }
+    assert_eq!(portable::send(&file, sender.as_fd(), 100_000, 10).unwrap(), 0);
+    drop(sender);
+    let mut received = Vec::new();
+    receiver.read_to_end(&mut received).unwrap();
+    assert!(received == [9; 100_000]);
+
+    let fd = file.as_fd();
+    assert_eq!(portable::try_read_at_nowait(fd, &mut [0; 4], 0).unwrap(), None);
+    assert_eq!(portable::residency(fd, 0, 4).unwrap(), Residency::Unknown);
+    portable::allocate_keep_size(fd, 0, 4).unwrap();
+    portable::advise(fd, 0, 4, Advice::Random).unwrap();
+    portable::start_writeback(fd, 0, 4).unwrap();
+}
