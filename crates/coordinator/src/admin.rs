@@ -1,0 +1,132 @@
+//! DescribeGroups, ListGroups, DeleteGroups, OffsetDelete, and the offsets of deleted topics.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use mainstem_types::PartitionIndex;
+
+use crate::shard::Group;
+use crate::{
+    CommittedPartition, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupState, GroupType, ListedGroup,
+    MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetDeleteRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
+};
+
+impl GroupShard {
+    /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a [`GroupState::Dead`] group without
+    /// an error instead.
+    pub fn describe_group(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
+        if group_id.is_empty() {
+            return Err(GroupError::InvalidGroupId);
+        }
+        self.check_loaded()?;
+        match self.groups.get(group_id) {
+            Some(Group::Classic(group)) => Ok(group.describe()),
+            Some(Group::Foreign(_)) | None => Err(GroupError::GroupIdNotFound),
+        }
+    }
+
+    /// The groups whose state and type are among those asked for, by Kafka's names, in any case; empty asks for all.
+    pub fn list_groups(&self, states: &[&str], types: &[&str]) -> Result<Vec<ListedGroup>, GroupError> {
+        self.check_loaded()?;
+        let asked = |names: &[&str], name: &str| names.is_empty() || names.iter().any(|n| n.eq_ignore_ascii_case(name));
+        let listed = self.groups.iter().map(|(group_id, group)| match group {
+            Group::Classic(group) => ListedGroup {
+                group_id: group_id.clone(),
+                protocol_type: group.protocol_type.clone().unwrap_or_default(),
+                state: group.state(),
+                group_type: GroupType::Classic,
+            },
+            Group::Foreign(group) => ListedGroup {
+                group_id: group_id.clone(),
+                protocol_type: group.group_type.name().into(),
+                state: if group.is_empty() { GroupState::Empty } else { GroupState::Stable },
+                group_type: group.group_type,
+            },
+        });
+        Ok(listed.filter(|g| asked(states, g.state.name()) && asked(types, g.group_type.name())).collect())
+    }
+
+    /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the last,
+    /// and if one before it cannot be appended, the last one has failed as well.
+    pub fn delete_group(&mut self, token: ReplyToken, group_id: &str, now: Now) -> Vec<Outcome> {
+        let found = self.check_loaded().and_then(|()| match self.groups.get(group_id) {
+            None => Err(GroupError::GroupIdNotFound),
+            Some(Group::Classic(group)) => group.validate_delete().map(|()| group.id.clone()),
+            Some(Group::Foreign(group)) if group.is_empty() => Ok(self.group_key(group_id)),
+            Some(Group::Foreign(_)) => Err(GroupError::NonEmptyGroup),
+        });
+        let group_id = match found {
+            Ok(group_id) => group_id,
+            Err(error) => return vec![Outcome::reply(token, Reply::DeleteGroup(Err(error)))],
+        };
+        let mut unused = Outcome::default();
+        self.on_classic(&group_id, now, &mut unused, |group, ctx| group.cancel_timers(ctx));
+        let offsets = self.offsets.partitions_of(&group_id);
+        let offsets =
+            offsets.iter().map(|(topic, partition)| OffsetsRecord::offset_tombstone(&group_id, topic, *partition));
+        let group = self.groups.get(&group_id).map(|group| group.tombstones(&group_id)).unwrap_or_default();
+        in_parts(offsets.chain(group).collect(), (token, Reply::DeleteGroup(Ok(()))))
+    }
+
+    /// Deletes single offsets. Topics that the group's members read are refused, one by one.
+    pub fn offset_delete(&mut self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
+        let found = self.check_loaded().and_then(|()| match self.groups.get(request.group_id) {
+            None => Err(GroupError::GroupIdNotFound),
+            Some(Group::Classic(group)) => group.validate_offset_delete(),
+            Some(Group::Foreign(group)) if group.group_type == GroupType::Share => Err(GroupError::GroupIdNotFound),
+            Some(Group::Foreign(_)) => Ok(()),
+        });
+        if let Err(error) = found {
+            return vec![Outcome::reply(token, Reply::OffsetDelete(Err(error)))];
+        }
+        let group_id = self.group_key(request.group_id);
+        let mut records = Vec::new();
+        let mut topics = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let subscribed = self.groups.get(&group_id).is_some_and(|group| group.is_subscribed_to(topic.name));
+            let result = if subscribed { Err(GroupError::GroupSubscribedToTopic) } else { Ok(()) };
+            let name: Arc<str> = topic.name.into();
+            let has = |partition: &&PartitionIndex| self.has_offset(&group_id, topic.name, partition.0);
+            if !subscribed {
+                let kept = topic.partitions.iter().filter(has);
+                records.extend(kept.map(|partition| OffsetsRecord::offset_tombstone(&group_id, &name, partition.0)));
+            }
+            let partitions = topic.partitions.iter();
+            let partitions =
+                partitions.map(|partition| CommittedPartition { partition: *partition, result: result.clone() });
+            topics.push(DeletedOffsets { name: topic.name.to_owned(), partitions: partitions.collect() });
+        }
+        in_parts(records, (token, Reply::OffsetDelete(Ok(topics))))
+    }
+
+    /// Removes the offsets of topics that were deleted, in all groups. To be called on every shard.
+    pub fn topics_deleted(&mut self, topics: &[&str]) -> Vec<Outcome> {
+        let deleted: BTreeSet<&str> = topics.iter().copied().collect();
+        let mut records = Vec::new();
+        for group in self.offsets.groups() {
+            let kept = self.offsets.partitions_of(&group).into_iter().filter(|(topic, _)| deleted.contains(&**topic));
+            records.extend(kept.map(|(topic, partition)| OffsetsRecord::offset_tombstone(&group, &topic, partition)));
+        }
+        let mut outcomes = Vec::new();
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(MAX_TOMBSTONES_PER_OUTCOME));
+            outcomes.push(Outcome { records: std::mem::replace(&mut records, rest), ..Outcome::default() });
+        }
+        outcomes
+    }
+
+    fn has_offset(&self, group_id: &str, topic: &str, partition: i32) -> bool {
+        self.offsets.get(group_id, topic, partition).is_some() || self.offsets.is_pending(group_id, topic, partition)
+    }
+}
+
+/// The records in outcomes of bounded size, the answer with the last.
+fn in_parts(mut records: Vec<OffsetsRecord>, reply: (ReplyToken, Reply)) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    while records.len() > MAX_TOMBSTONES_PER_OUTCOME {
+        let rest = records.split_off(MAX_TOMBSTONES_PER_OUTCOME);
+        outcomes.push(Outcome { records: std::mem::replace(&mut records, rest), ..Outcome::default() });
+    }
+    outcomes.push(Outcome { records, replies: vec![reply], ..Outcome::default() });
+    outcomes
+}

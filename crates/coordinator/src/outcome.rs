@@ -1,0 +1,42 @@
+//! What an operation leaves to its caller: records to append, and answers that wait for them.
+
+use mainstem_types::TimestampMs;
+
+use crate::classic::Undo;
+use crate::{OffsetsRecord, Reply};
+
+/// The moment of a call. Timers follow the monotonic clock; stamps and expiry of offsets, which must survive a restart,
+/// follow the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds of a clock that never goes back; its zero does not matter.
+    pub monotonic_ms: u64,
+    pub wall: TimestampMs,
+}
+
+/// Names the request that an answer belongs to. Chosen by the caller, never reused while an answer is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReplyToken(pub u64);
+
+/// What a caller must do after an operation.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use = "an outcome carries records to append and answers to send"]
+pub struct Outcome {
+    /// To be appended in this order as one batch.
+    pub records: Vec<OffsetsRecord>,
+    /// To be sent once the records are committed; at once if there are none.
+    pub replies: Vec<(ReplyToken, Reply)>,
+    /// How to take the operation back if the append fails.
+    pub(crate) undo: Vec<Undo>,
+}
+
+impl Outcome {
+    pub(crate) fn reply(token: ReplyToken, reply: Reply) -> Outcome {
+        Outcome { replies: vec![(token, reply)], ..Outcome::default() }
+    }
+
+    /// True if there is nothing to append and nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.replies.is_empty()
+    }
+}
