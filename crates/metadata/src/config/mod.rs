@@ -1,0 +1,35 @@
+//! Every configuration key: Kafka's topic settings, Kafka's server properties, and ours, each in one table.
+//!
+//! A topic setting has the value of the topic, else what the server properties it is a synonym of say, else the
+//! default. A server property has the value set while running for this broker, else the one set for the cluster, else
+//! the one of the configuration file, else the default. Keys are case-sensitive.
+
+mod accepted_coordinators;
+mod accepted_other;
+mod accepted_security;
+mod broker_config;
+mod broker_table;
+mod definition;
+mod effective;
+mod error;
+mod listeners;
+mod section_values;
+mod sections;
+mod topic_config;
+mod topic_table;
+
+pub use broker_config::{BrokerConfig, ConfigWarning};
+pub use broker_table::{broker_config_definition, broker_config_definitions};
+pub use definition::{ConfigDefinition, ConfigKind, ConfigValue, Effect, Synonym, UpdateMode, Validator};
+pub use effective::{
+    ConfigEntry, ConfigSource, ConfigSynonym, broker_config_entries, cluster_default_config_entries,
+    topic_config_entries,
+};
+pub use error::ConfigError;
+pub use listeners::{Listener, SecurityProtocol};
+pub use sections::{
+    ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig, ProducerStateConfig,
+    ThreadConfig, TopicCreationConfig,
+};
+pub use topic_config::{CompressionType, Durability, TimestampType, TopicConfig};
+pub use topic_table::{topic_config_definition, topic_config_definitions};

@@ -1,0 +1,219 @@
+//! The settings of one topic, resolved and typed.
+
+use std::collections::BTreeMap;
+
+use super::broker_config::BrokerConfig;
+use super::definition::ConfigValue;
+use super::topic_table::{topic_config_definition, topic_config_definitions};
+use super::{ConfigDefinition, ConfigError};
+
+/// `mainstem.durability`: when a record counts as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// In the page cache: survives a killed process.
+    #[default]
+    Os,
+    /// After fdatasync.
+    Disk,
+}
+
+/// `compression.type`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CompressionType {
+    /// As the producer sent it.
+    #[default]
+    Producer,
+    Uncompressed,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+/// `message.timestamp.type`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimestampType {
+    #[default]
+    CreateTime,
+    LogAppendTime,
+}
+
+/// All settings of one topic that Mainstem acts on. Times in milliseconds; `i64::MAX` is "never" where Kafka says so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicConfig {
+    /// `cleanup.policy` contains `delete`.
+    pub cleanup_delete: bool,
+    /// `cleanup.policy` contains `compact`.
+    pub cleanup_compact: bool,
+    pub compression_type: CompressionType,
+    pub compression_gzip_level: i32,
+    pub compression_lz4_level: i32,
+    pub compression_zstd_level: i32,
+    pub delete_retention_ms: i64,
+    pub durability: Durability,
+    pub file_delete_delay_ms: i64,
+    /// `flush.messages`; `i64::MAX`: never for the count.
+    pub flush_messages: i64,
+    /// `flush.ms`; `i64::MAX`: never for the age.
+    pub flush_ms: i64,
+    pub index_interval_bytes: i32,
+    pub max_compaction_lag_ms: i64,
+    pub max_decompressed_message_bytes: i32,
+    pub max_message_bytes: i32,
+    pub timestamp_after_max_ms: i64,
+    pub timestamp_before_max_ms: i64,
+    pub timestamp_type: TimestampType,
+    pub min_cleanable_dirty_ratio: f64,
+    pub min_compaction_lag_ms: i64,
+    pub min_insync_replicas: i32,
+    pub preallocate: bool,
+    /// `retention.bytes`; `None`: without limit (a negative value).
+    pub retention_bytes: Option<u64>,
+    /// `retention.ms`; `None`: for ever (-1).
+    pub retention_ms: Option<i64>,
+    pub segment_bytes: i32,
+    pub segment_index_bytes: i32,
+    pub segment_jitter_ms: i64,
+    pub segment_ms: i64,
+}
+
+impl TopicConfig {
+    /// What a topic with these overrides has on a broker with this configuration.
+    pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<TopicConfig, ConfigError> {
+        if overrides.is_empty() {
+            return Ok(broker.log.topic_defaults.clone());
+        }
+        Self::from_values(|definition| match overrides.get(definition.name) {
+            Some(text) => Some(text.clone()),
+            None => broker.topic_default(definition),
+        })
+    }
+
+    /// Checks overrides as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no contradiction.
+    pub fn validate(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<TopicConfig, ConfigError> {
+        for (key, value) in overrides {
+            let unknown = || ConfigError::UnknownTopicKey { key: key.clone() };
+            topic_config_definition(key).ok_or_else(unknown)?.parse(value)?;
+        }
+        let resolved = Self::resolve(overrides, broker)?;
+        if resolved.min_compaction_lag_ms > resolved.max_compaction_lag_ms {
+            return Err(ConfigError::Conflict {
+                key: "min.compaction.lag.ms".to_string(),
+                value: resolved.min_compaction_lag_ms.to_string(),
+                reason: format!("it is more than max.compaction.lag.ms ({})", resolved.max_compaction_lag_ms),
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// Kafka's defaults, with nothing set anywhere.
+    pub fn kafka_defaults() -> Result<TopicConfig, ConfigError> {
+        Self::from_values(|definition| definition.default.map(str::to_string))
+    }
+
+    pub(super) fn from_values(
+        value_of: impl Fn(&ConfigDefinition) -> Option<String>,
+    ) -> Result<TopicConfig, ConfigError> {
+        let mut values = BTreeMap::new();
+        for definition in topic_config_definitions() {
+            if let Some(text) = value_of(definition) {
+                values.insert(definition.name, definition.parse(&text)?);
+            }
+        }
+        Ok(Self::from_parsed(&Values(values)))
+    }
+
+    fn from_parsed(values: &Values) -> TopicConfig {
+        let policy = values.list("cleanup.policy");
+        TopicConfig {
+            cleanup_delete: policy.iter().any(|item| item == "delete"),
+            cleanup_compact: policy.iter().any(|item| item == "compact"),
+            compression_type: compression(values.text("compression.type")),
+            compression_gzip_level: values.int("compression.gzip.level"),
+            compression_lz4_level: values.int("compression.lz4.level"),
+            compression_zstd_level: values.int("compression.zstd.level"),
+            delete_retention_ms: values.long("delete.retention.ms"),
+            durability: if values.text("mainstem.durability") == "disk" { Durability::Disk } else { Durability::Os },
+            file_delete_delay_ms: values.long("file.delete.delay.ms"),
+            flush_messages: values.long("flush.messages"),
+            flush_ms: values.long("flush.ms"),
+            index_interval_bytes: values.int("index.interval.bytes"),
+            max_compaction_lag_ms: values.long("max.compaction.lag.ms"),
+            max_decompressed_message_bytes: values.int("max.decompressed.message.bytes"),
+            max_message_bytes: values.int("max.message.bytes"),
+            timestamp_after_max_ms: values.long("message.timestamp.after.max.ms"),
+            timestamp_before_max_ms: values.long("message.timestamp.before.max.ms"),
+            timestamp_type: match values.text("message.timestamp.type") {
+                "LogAppendTime" => TimestampType::LogAppendTime,
+                _ => TimestampType::CreateTime,
+            },
+            min_cleanable_dirty_ratio: values.real("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms: values.long("min.compaction.lag.ms"),
+            min_insync_replicas: values.int("min.insync.replicas"),
+            preallocate: values.flag("preallocate"),
+            retention_bytes: u64::try_from(values.long("retention.bytes")).ok(),
+            retention_ms: Some(values.long("retention.ms")).filter(|value| *value >= 0),
+            segment_bytes: values.int("segment.bytes"),
+            segment_index_bytes: values.int("segment.index.bytes"),
+            segment_jitter_ms: values.long("segment.jitter.ms"),
+            segment_ms: values.long("segment.ms"),
+        }
+    }
+}
+
+fn compression(text: &str) -> CompressionType {
+    match text {
+        "uncompressed" => CompressionType::Uncompressed,
+        "gzip" => CompressionType::Gzip,
+        "snappy" => CompressionType::Snappy,
+        "lz4" => CompressionType::Lz4,
+        "zstd" => CompressionType::Zstd,
+        _ => CompressionType::Producer,
+    }
+}
+
+/// Values that were parsed by their definitions, so each has the type its key has.
+pub(super) struct Values(pub BTreeMap<&'static str, ConfigValue>);
+
+impl Values {
+    pub fn long(&self, key: &str) -> i64 {
+        match self.0.get(key) {
+            Some(ConfigValue::Integer(value)) => *value,
+            _ => 0,
+        }
+    }
+
+    /// For keys of type INT and SHORT: parsing has checked that the value fits.
+    pub fn int(&self, key: &str) -> i32 {
+        i32::try_from(self.long(key)).unwrap_or(i32::MAX)
+    }
+
+    pub fn real(&self, key: &str) -> f64 {
+        match self.0.get(key) {
+            Some(ConfigValue::Double(value)) => *value,
+            _ => 0.0,
+        }
+    }
+
+    pub fn flag(&self, key: &str) -> bool {
+        self.0.get(key) == Some(&ConfigValue::Boolean(true))
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        match self.0.get(key) {
+            Some(ConfigValue::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    pub fn list(&self, key: &str) -> &[String] {
+        match self.0.get(key) {
+            Some(ConfigValue::List(items)) => items,
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "topic_config_tests.rs"]
+mod tests;
