@@ -7,20 +7,21 @@
 //! - An orderly stop answers or ends every request that was taken.
 //!
 //! Numbers: frames up to `socket.request.max.bytes` (100 MiB); 64 pipelined requests and 8 MiB of them, 64 KiB received
-//! ahead, 256 KiB of replies in memory before a further request is handled, 1 MiB in one turn of a connection; 256 MiB of large
+//! ahead, 16 MiB of replies in memory before a further request is handled, 1 MiB in one turn of a connection; 256 MiB of large
 //! requests in flight over the broker.
 
 mod connection;
 mod counters;
+mod front;
 mod limits;
 mod listener;
 mod log_limit;
 mod protocol;
 mod reactor;
-mod server;
+pub mod settings;
 mod stop;
 
 pub use counters::Totals;
-pub use listener::{Listen, ListenError};
+pub use front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
+pub use listener::{Listen, ListenError, SocketOptions};
 pub use protocol::{Chunk, CloseReason, ConnectionInfo, Handled, Protocol, Reply, Response};
-pub use server::{BoundServer, Drained, RunningServer, ServerConfig, StartError};

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 pub(crate) struct ConnectionLimits {
     total_max: usize,
     per_ip_max: usize,
+    overrides: HashMap<IpAddr, usize>,
     open: Mutex<Open>,
     none_left: Condvar,
 }
@@ -40,8 +41,15 @@ pub(crate) struct Place {
 }
 
 impl ConnectionLimits {
-    pub fn new(total_max: usize, per_ip_max: usize) -> Arc<Self> {
-        Arc::new(ConnectionLimits { total_max, per_ip_max, open: Mutex::default(), none_left: Condvar::new() })
+    /// `overrides` take the place of `per_ip_max` for their addresses.
+    pub fn new(total_max: usize, per_ip_max: usize, overrides: HashMap<IpAddr, usize>) -> Arc<Self> {
+        Arc::new(ConnectionLimits {
+            total_max,
+            per_ip_max,
+            overrides,
+            open: Mutex::default(),
+            none_left: Condvar::new(),
+        })
     }
 
     /// Takes a place for a peer at `ip`. An IPv4 address inside IPv6 counts as the IPv4 address.
@@ -52,8 +60,9 @@ impl ConnectionLimits {
             return Err(Refused::Total(self.total_max));
         }
         let from_ip = open.by_ip.get(&ip).copied().unwrap_or(0);
-        if from_ip >= self.per_ip_max {
-            return Err(Refused::PerIp(self.per_ip_max));
+        let per_ip_max = self.overrides.get(&ip).copied().unwrap_or(self.per_ip_max);
+        if from_ip >= per_ip_max {
+            return Err(Refused::PerIp(per_ip_max));
         }
         open.by_ip.insert(ip, from_ip + 1);
         open.total += 1;
@@ -111,7 +120,8 @@ pub(crate) type Claim = OwnedSemaphorePermit;
 
 impl Budget {
     pub fn new(bytes: u64) -> Self {
-        let units_max = u32::try_from(bytes.div_ceil(UNIT_BYTES).max(1)).unwrap_or(u32::MAX).min(Semaphore::MAX_PERMITS as u32);
+        let units_max =
+            u32::try_from(bytes.div_ceil(UNIT_BYTES).max(1)).unwrap_or(u32::MAX).min(Semaphore::MAX_PERMITS as u32);
         Budget { units: Arc::new(Semaphore::new(units_max as usize)), units_max }
     }
 
@@ -149,21 +159,23 @@ mod tests {
 
     #[test]
     fn places_are_counted_in_all_and_by_address() {
-        let limits = ConnectionLimits::new(3, 2);
+        let limits = ConnectionLimits::new(4, 2, HashMap::from([(ip(9), 1)]));
         let first = limits.enter(ip(1)).unwrap();
         let mapped = std::net::Ipv4Addr::new(127, 0, 0, 1).to_ipv6_mapped();
         let _second = limits.enter(mapped.into()).unwrap();
         assert_eq!(limits.enter(ip(1)).unwrap_err(), Refused::PerIp(2));
-        let _third = limits.enter(ip(2)).unwrap();
-        assert_eq!(limits.enter(ip(3)).unwrap_err(), Refused::Total(3));
+        let _third = limits.enter(ip(9)).unwrap();
+        assert_eq!(limits.enter(ip(9)).unwrap_err(), Refused::PerIp(1));
+        let _fourth = limits.enter(ip(2)).unwrap();
+        assert_eq!(limits.enter(ip(3)).unwrap_err(), Refused::Total(4));
         drop(first);
-        assert_eq!(limits.open(), 2);
+        assert_eq!(limits.open(), 3);
         limits.enter(ip(1)).unwrap();
     }
 
     #[test]
     fn waiting_for_none_ends_with_the_last_place() {
-        let limits = ConnectionLimits::new(3, 3);
+        let limits = ConnectionLimits::new(3, 3, HashMap::new());
         assert!(limits.wait_until_none(Instant::now()));
         let place = limits.enter(ip(1)).unwrap();
         assert!(!limits.wait_until_none(Instant::now()));

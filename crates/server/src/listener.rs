@@ -14,8 +14,6 @@ use crate::limits::ConnectionLimits;
 use crate::protocol::Protocol;
 use crate::stop::{Phase, ReactorState};
 
-/// Connections that the kernel keeps until they are accepted.
-const BACKLOG: i32 = 1024;
 /// The pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -30,12 +28,42 @@ pub struct Listen {
     pub port: u16,
 }
 
+/// Settings of the sockets themselves.
+#[derive(Debug, Clone)]
+pub struct SocketOptions {
+    /// `socket.listen.backlog.size`: connections that the kernel keeps until they are accepted.
+    pub backlog: i32,
+    /// `socket.receive.buffer.bytes`; `None`: the system adapts it to the connection.
+    pub receive_buffer_bytes: Option<usize>,
+    /// `socket.send.buffer.bytes`; `None`: the system adapts it to the connection.
+    pub send_buffer_bytes: Option<usize>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions { backlog: 1024, receive_buffer_bytes: None, send_buffer_bytes: None }
+    }
+}
+
+impl SocketOptions {
+    fn apply(&self, socket: &std::net::TcpStream) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        let socket = socket2::SockRef::from(socket);
+        if let Some(bytes) = self.send_buffer_bytes {
+            socket.set_send_buffer_size(bytes)?;
+        }
+        Ok(())
+    }
+}
+
 /// A listener that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("listener {name}: the host {host:?} has no address: {error}")]
     NoAddress { name: Arc<str>, host: String, error: io::Error },
-    #[error("listener {name}: cannot listen on {address}: {error} (is another broker running there? change `listeners`)")]
+    #[error(
+        "listener {name}: cannot listen on {address}: {error} (is another broker running there? change `listeners`)"
+    )]
     Bind { name: Arc<str>, address: SocketAddr, error: io::Error },
 }
 
@@ -49,15 +77,16 @@ pub(crate) struct BoundListener {
 
 impl BoundListener {
     /// Binds to the first address of the host that can be bound.
-    pub fn bind(listen: &Listen) -> Result<BoundListener, ListenError> {
+    pub fn bind(listen: &Listen, options: &SocketOptions) -> Result<BoundListener, ListenError> {
         if listen.host.is_empty() {
-            return bind_all(listen);
+            return bind_all(listen, options);
         }
-        let no_address = |error| ListenError::NoAddress { name: Arc::clone(&listen.name), host: listen.host.clone(), error };
+        let no_address =
+            |error| ListenError::NoAddress { name: Arc::clone(&listen.name), host: listen.host.clone(), error };
         let addresses = (listen.host.as_str(), listen.port).to_socket_addrs().map_err(no_address)?;
         let mut failure = no_address(io::ErrorKind::NotFound.into());
         for address in addresses {
-            match bind_address(address, false) {
+            match bind_address(address, false, options) {
                 Ok(socket) => return BoundListener::of(listen, socket, address),
                 Err(error) => failure = ListenError::Bind { name: Arc::clone(&listen.name), address, error },
             }
@@ -75,28 +104,38 @@ impl BoundListener {
 }
 
 /// All addresses: IPv6 with IPv4 inside where the machine has IPv6, else IPv4.
-fn bind_all(listen: &Listen) -> Result<BoundListener, ListenError> {
+fn bind_all(listen: &Listen, options: &SocketOptions) -> Result<BoundListener, ListenError> {
     let six = SocketAddr::from(([0u16; 8], listen.port));
     let four = SocketAddr::from(([0u8; 4], listen.port));
-    match bind_address(six, true) {
+    match bind_address(six, true, options) {
         Ok(socket) => BoundListener::of(listen, socket, six),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::Bind { name: Arc::clone(&listen.name), address: six, error }),
-        Err(_) => match bind_address(four, false) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(ListenError::Bind { name: Arc::clone(&listen.name), address: six, error })
+        }
+        Err(_) => match bind_address(four, false, options) {
             Ok(socket) => BoundListener::of(listen, socket, four),
             Err(error) => Err(ListenError::Bind { name: Arc::clone(&listen.name), address: four, error }),
         },
     }
 }
 
-fn bind_address(address: SocketAddr, both_families: bool) -> io::Result<std::net::TcpListener> {
+fn bind_address(
+    address: SocketAddr,
+    both_families: bool,
+    options: &SocketOptions,
+) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(SocketProtocol::TCP))?;
     // A restarted broker gets its port back while connections of the old one are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(!both_families)?;
     }
+    // Before the connection exists, so that the window is agreed on accordingly; accepted sockets inherit it.
+    if let Some(bytes) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(options.backlog.max(1))?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
@@ -106,11 +145,16 @@ pub(crate) struct Dispatcher<P> {
     pub reactors: Vec<(tokio::runtime::Handle, Arc<ReactorState>)>,
     pub next: AtomicUsize,
     pub limits: Arc<ConnectionLimits>,
+    pub sockets: SocketOptions,
     pub shared: Arc<Shared<P>>,
 }
 
 /// Accepts until the server stops. Runs on the reactor of `state`.
-pub(crate) async fn accept<P: Protocol>(listener: BoundListener, state: Arc<ReactorState>, dispatcher: Arc<Dispatcher<P>>) {
+pub(crate) async fn accept<P: Protocol>(
+    listener: BoundListener,
+    state: Arc<ReactorState>,
+    dispatcher: Arc<Dispatcher<P>>,
+) {
     let name = listener.name;
     let socket = match TcpListener::from_std(listener.socket) {
         Ok(socket) => socket,
@@ -127,7 +171,11 @@ pub(crate) async fn accept<P: Protocol>(listener: BoundListener, state: Arc<Reac
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
                 if let Some(suppressed) = dispatcher.shared.log_limit.admit() {
-                    tracing::warn!(suppressed, "listener {name} cannot accept, next try in {} ms: {error}", ACCEPT_PAUSE.as_millis());
+                    tracing::warn!(
+                        suppressed,
+                        "listener {name} cannot accept, next try in {} ms: {error}",
+                        ACCEPT_PAUSE.as_millis()
+                    );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -137,7 +185,10 @@ pub(crate) async fn accept<P: Protocol>(listener: BoundListener, state: Arc<Reac
 
 /// Errors of a connection that broke before it was accepted.
 fn is_of_the_peer(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
 }
 
 impl<P: Protocol> Dispatcher<P> {
@@ -154,9 +205,12 @@ impl<P: Protocol> Dispatcher<P> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.reactors.len();
         let (handle, state) = &self.reactors[turn];
         let (state, shared, listener) = (Arc::clone(state), Arc::clone(&self.shared), Arc::clone(listener));
+        if let Err(error) = self.sockets.apply(&stream) {
+            return tracing::debug!(%peer, "connection lost: {error}");
+        }
         handle.spawn(async move {
             // The socket belongs to the runtime in which it is registered: that of its reactor.
-            match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
+            match TcpStream::from_std(stream) {
                 Ok(stream) => Connection::new(stream, peer, listener, shared, state, place).run().await,
                 Err(error) => tracing::debug!(%peer, "connection lost: {error}"),
             }

@@ -17,7 +17,12 @@ pub(crate) struct LogLimit {
 
 impl LogLimit {
     pub fn new() -> Self {
-        LogLimit { started: Instant::now(), second: AtomicU64::new(0), lines: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
+        LogLimit {
+            started: Instant::now(),
+            second: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
+            suppressed: AtomicU64::new(0),
+        }
     }
 
     /// Whether a line may be written now, and how many were left out since the last one that was.

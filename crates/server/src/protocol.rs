@@ -33,4 +33,3 @@ pub trait Protocol: Send + Sync + 'static {
     /// The server is about to stop: long waits should be answered now. Called once.
     fn drain(&self) {}
 }
-

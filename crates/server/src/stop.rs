@@ -27,7 +27,11 @@ pub(crate) struct ReactorState {
 
 impl ReactorState {
     pub fn new() -> Self {
-        ReactorState { phase: AtomicU8::new(Phase::Serving as u8), changed: Notify::new(), counters: Counters::default() }
+        ReactorState {
+            phase: AtomicU8::new(Phase::Serving as u8),
+            changed: Notify::new(),
+            counters: Counters::default(),
+        }
     }
 
     pub fn phase(&self) -> Phase {

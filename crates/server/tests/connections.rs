@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use mainstem_server::{BoundServer, Drained, Listen};
+use mainstem_server::{BoundFront, Drained, Listen};
 use support::*;
 
 #[test]
 fn connections_without_requests_are_closed_after_the_idle_time() {
     let mut config = config();
-    config.idle = Duration::from_millis(300);
+    config.idle = Some(Duration::from_millis(300));
     let (server, _door) = start(config);
     let mut silent = Client::connect(&server);
     let mut trickling = Client::connect(&server);
@@ -41,7 +41,7 @@ fn connections_without_requests_are_closed_after_the_idle_time() {
 #[test]
 fn a_connection_that_waits_for_the_broker_is_not_idle() {
     let mut config = config();
-    config.idle = Duration::from_millis(100);
+    config.idle = Some(Duration::from_millis(100));
     let (server, door) = start(config);
     let mut client = Client::connect(&server);
     client.send(LONG_POLL, 1, b"");
@@ -54,7 +54,7 @@ fn a_connection_that_waits_for_the_broker_is_not_idle() {
 #[test]
 fn a_client_that_does_not_take_its_reply_is_closed_after_the_idle_time() {
     let mut config = config();
-    config.idle = Duration::from_millis(300);
+    config.idle = Some(Duration::from_millis(300));
     let (server, _door) = start(config);
     let mut client = Client::connect(&server);
     client.send(ZEROS, 1, &(64u64 << 20).to_be_bytes());
@@ -216,6 +216,6 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
     let port = server.addresses()[0].1.port();
     let mut config = config();
     config.listeners[0].port = port;
-    let message = BoundServer::bind(config).unwrap_err().to_string();
+    let message = BoundFront::bind(config).unwrap_err().to_string();
     assert!(message.contains("PLAINTEXT") && message.contains(&format!("127.0.0.1:{port}")), "{message}");
 }

@@ -9,15 +9,20 @@ use mainstem_env::{File, FileSlice};
 use support::*;
 
 /// Slices below and above each threshold, with odd positions.
-const SLICES_OF: [(u64, u64); 7] = [(0, 1), (1, 100), (7, 32 << 10), (9, (32 << 10) + 1), (11, 1 << 20), (3, (3 << 20) + 77), (5, 0)];
+const SLICES_OF: [(u64, u64); 7] =
+    [(0, 1), (1, 100), (7, 32 << 10), (9, (32 << 10) + 1), (11, 1 << 20), (3, (3 << 20) + 77), (5, 0)];
 
 fn expected(content: &[u8]) -> Vec<u8> {
-    SLICES_OF.iter().flat_map(|(position, len)| [&content[*position as usize..][..*len as usize], b"|"].concat()).collect()
+    SLICES_OF
+        .iter()
+        .flat_map(|(position, len)| [&content[*position as usize..][..*len as usize], b"|"].concat())
+        .collect()
 }
 
 fn check(file: Arc<dyn File>, content: &[u8]) {
     let (server, door) = start(config());
-    *door.slices.lock().unwrap() = SLICES_OF.iter().map(|(position, len)| FileSlice::new(Arc::clone(&file), *position, *len)).collect();
+    *door.slices.lock().unwrap() =
+        SLICES_OF.iter().map(|(position, len)| FileSlice::new(Arc::clone(&file), *position, *len)).collect();
     let mut client = Client::connect(&server);
     for id in 0..3 {
         client.send(SLICES, id, b"");

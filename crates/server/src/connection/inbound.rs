@@ -98,7 +98,13 @@ impl Inbound {
 
     /// Reads once, so that at most `limit` bytes are in the buffer. `Ok(0)` is the end of the stream. `guess_long` allows a
     /// read of more than 64 KiB when the length of the next frame is not known.
-    pub fn poll_fill(&mut self, stream: &mut TcpStream, limit: usize, guess_long: bool, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub fn poll_fill(
+        &mut self,
+        stream: &mut TcpStream,
+        limit: usize,
+        guess_long: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         debug_assert!(limit > self.buffer.len(), "nothing may be read: {limit} <= {}", self.buffer.len());
         std::task::ready!(stream.poll_read_ready(cx))?;
         let fresh = self.buffer.is_empty();
@@ -136,7 +142,10 @@ impl Inbound {
                 (wanted, wanted - have)
             }
             // What is left of a buffer of small frames serves while it is not too little for one read.
-            _ => (have + if guess_long { self.read_bytes } else { self.read_bytes.min(READ_BYTES_PLAIN_MAX) }, READ_BYTES_MIN / 4),
+            _ => (
+                have + if guess_long { self.read_bytes } else { self.read_bytes.min(READ_BYTES_PLAIN_MAX) },
+                READ_BYTES_MIN / 4,
+            ),
         };
         let (wanted, spare_min) = (wanted.min(limit), spare_min.min(limit - have));
         if self.buffer.capacity() - have < spare_min && !self.buffer.try_reclaim(spare_min) {

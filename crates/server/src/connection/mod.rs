@@ -2,8 +2,8 @@
 //!
 //! Guarantees and limits:
 //! - Replies leave in the order of the requests. A request is handled when all earlier replies have left; only requests for
-//!   which [`Protocol::may_pipeline`] holds are handled while earlier ones of their kind wait: at most 64 of them and (save for the last)
-//!   8 MiB.
+//!   which [`Protocol::may_pipeline`] holds are handled while earlier ones of their kind wait: at most
+//!   `mainstem.connection.requests.max` (64) of them and (save for the last) 8 MiB.
 //! - Past these bounds, and while a reply is being sent or awaited, at most 64 KiB are received ahead; the rest stays in the socket.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
@@ -39,8 +39,6 @@ use crate::stop::{Phase, ReactorState};
 const LARGE_FRAME_BYTES: usize = 64 << 10;
 /// What is received ahead while nothing more may be handled: enough to notice that the peer left.
 const READ_AHEAD_BYTES: usize = 64 << 10;
-/// Output in memory past which no further request is handled.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// What one turn of a connection may receive and send.
 const TURN_BYTES: u64 = 1 << 20;
 /// Requests handled before their replies are sent.
@@ -52,7 +50,9 @@ const DRAIN_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Shared<P> {
     pub protocol: Arc<P>,
     pub frame_bytes_max: usize,
-    pub idle: Duration,
+    pub idle: Option<Duration>,
+    pub pipelined_requests_max: usize,
+    pub output_bytes_max: usize,
     pub budget: Budget,
     pub log_limit: LogLimit,
 }
@@ -105,7 +105,14 @@ pub(crate) struct Connection<P: Protocol> {
 }
 
 impl<P: Protocol> Connection<P> {
-    pub fn new(stream: TcpStream, peer: SocketAddr, listener: Arc<str>, shared: Arc<Shared<P>>, reactor: Arc<ReactorState>, place: Place) -> Self {
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        listener: Arc<str>,
+        shared: Arc<Shared<P>>,
+        reactor: Arc<ReactorState>,
+        place: Place,
+    ) -> Self {
         count(&reactor.counters.connections, 1);
         Connection {
             stream,
@@ -192,9 +199,12 @@ impl<P: Protocol> Connection<P> {
         if let Some(end) = self.finished() {
             return Poll::Ready(end);
         }
-        let waits_for_broker = !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
+        let waits_for_broker =
+            !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
         let wait_deadline = self.drain_deadline.filter(|_| self.replies.in_long_wait());
-        self.timer.poll_expired(waits_for_broker, wait_deadline, cx).map(|()| if wait_deadline.is_some() { End::Stopped } else { End::Idle })
+        self.timer
+            .poll_expired(waits_for_broker, wait_deadline, cx)
+            .map(|()| if wait_deadline.is_some() { End::Stopped } else { End::Idle })
     }
 
     /// Does what can be done now. `Ok(true)`: the quota of the turn is used up and there may be more to do.
@@ -281,7 +291,8 @@ impl<P: Protocol> Connection<P> {
         if self.replies.is_empty() && self.outbound.is_empty() {
             return true;
         }
-        self.replies.has_room() && self.outbound.held_bytes() < OUTPUT_BYTES_MAX
+        self.replies.has_room(self.shared.pipelined_requests_max)
+            && self.outbound.held_bytes() < self.shared.output_bytes_max
     }
 
     /// `Ready` when the next frame, of `frame_len` bytes, is covered by the budget.

@@ -131,7 +131,13 @@ impl Outbound {
     }
 
     /// Sends until everything left, the socket takes no more (`Pending`), or `quota` (bytes) is used up.
-    pub fn poll_send(&mut self, stream: &TcpStream, quota: &mut u64, counters: &Counters, cx: &mut Context<'_>) -> Poll<Result<Sent, SendError>> {
+    pub fn poll_send(
+        &mut self,
+        stream: &TcpStream,
+        quota: &mut u64,
+        counters: &Counters,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Sent, SendError>> {
         self.cut_tail();
         loop {
             if *quota == 0 && !self.segments.is_empty() {
@@ -261,7 +267,8 @@ impl Outbound {
                     }
                     return Poll::Ready(Ok(sent as u64));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     return Poll::Ready(Err(SendError::File { position: slice.position, error }));
                 }

@@ -7,8 +7,6 @@ use std::task::{Context, Poll};
 use crate::limits::Claim;
 use crate::protocol::{Handled, Reply};
 
-/// Requests of one connection that may wait for their replies at once.
-pub(crate) const PIPELINED_REQUESTS_MAX: usize = 64;
 /// Bytes of requests that may wait for their replies at once, past which no further one is handled.
 pub(crate) const PIPELINED_BYTES_MAX: usize = 8 << 20;
 
@@ -44,8 +42,8 @@ impl Replies {
     }
 
     /// Whether a request that may be pipelined can join those that wait (or whose replies are being sent).
-    pub fn has_room(&self) -> bool {
-        !self.exclusive && self.slots.len() < PIPELINED_REQUESTS_MAX && self.request_bytes < PIPELINED_BYTES_MAX
+    pub fn has_room(&self, requests_max: usize) -> bool {
+        !self.exclusive && self.slots.len() < requests_max && self.request_bytes < PIPELINED_BYTES_MAX
     }
 
     /// Whether the reply that is due is a wait of which nothing but the reply depends (a long poll).
@@ -54,7 +52,14 @@ impl Replies {
     }
 
     /// Queues what a request led to. A promise is polled once here, so that all of them run; later the one in front alone is.
-    pub fn push(&mut self, handled: Handled, pipelined: bool, request_bytes: usize, claim: Option<Claim>, cx: &mut Context<'_>) {
+    pub fn push(
+        &mut self,
+        handled: Handled,
+        pipelined: bool,
+        request_bytes: usize,
+        claim: Option<Claim>,
+        cx: &mut Context<'_>,
+    ) {
         self.exclusive = !pipelined;
         let state = match handled {
             Handled::Ready(reply) => State::Ready(reply),

@@ -11,6 +11,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const FRAME_GRACE: Duration = Duration::from_secs(30);
 const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
+/// The idle time where there is none: 100 years.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 pub(crate) struct Timer {
     sleep: Pin<Box<Sleep>>,
     idle: Duration,
@@ -20,7 +23,8 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    pub fn new(idle: Duration) -> Self {
+    pub fn new(idle: Option<Duration>) -> Self {
+        let idle = idle.unwrap_or(NEVER);
         let now = Instant::now();
         Timer { sleep: Box::pin(sleep_until(now + idle)), idle, last_active: now, frame_deadline: None }
     }

@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use mainstem_env::{Advice, File, FileSlice, Residency};
-use mainstem_server::{BoundServer, Chunk, CloseReason, ConnectionInfo, Handled, Listen, Protocol, Reply, Response, RunningServer, ServerConfig};
+use mainstem_server::{
+    BoundFront, Chunk, CloseReason, ConnectionInfo, FrontConfig, Handled, Listen, Protocol, Reply, Response,
+    RunningFront,
+};
 use tokio::sync::oneshot;
 
 /// Nothing in these tests takes this long, unless it is broken.
@@ -111,11 +114,20 @@ impl Protocol for FakeDoor {
         Handled::Ready(match key {
             PRODUCE | LONG_POLL => return self.hold(correlation),
             ECHO => answer(correlation, vec![Chunk::Bytes(payload)]),
-            ZEROS => answer(correlation, vec![Chunk::Bytes(vec![0; u64::from_be_bytes(payload[..8].try_into().unwrap()) as usize].into())]),
+            ZEROS => answer(
+                correlation,
+                vec![Chunk::Bytes(vec![0; u64::from_be_bytes(payload[..8].try_into().unwrap()) as usize].into())],
+            ),
             SLICES => {
                 let slices = self.slices.lock().unwrap();
                 // Bytes between the slices, as a response has them.
-                answer(correlation, slices.iter().flat_map(|slice| [Chunk::File(slice.clone()), Chunk::Bytes(Bytes::from_static(b"|"))]).collect())
+                answer(
+                    correlation,
+                    slices
+                        .iter()
+                        .flat_map(|slice| [Chunk::File(slice.clone()), Chunk::Bytes(Bytes::from_static(b"|"))])
+                        .collect(),
+                )
             }
             SILENT => Reply::Nothing,
             _ => Reply::Close(CloseReason::UnknownApi(key)),
@@ -134,19 +146,19 @@ impl Protocol for FakeDoor {
     }
 }
 
-pub fn config() -> ServerConfig {
-    let mut config = ServerConfig::new(vec![Listen { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 }]);
+pub fn config() -> FrontConfig {
+    let mut config = FrontConfig::new(vec![Listen { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 }]);
     config.reactors = 1;
     config
 }
 
-pub fn start(config: ServerConfig) -> (RunningServer, Arc<FakeDoor>) {
+pub fn start(config: FrontConfig) -> (RunningFront, Arc<FakeDoor>) {
     start_door(config, FakeDoor::default())
 }
 
-pub fn start_door(config: ServerConfig, door: FakeDoor) -> (RunningServer, Arc<FakeDoor>) {
+pub fn start_door(config: FrontConfig, door: FakeDoor) -> (RunningFront, Arc<FakeDoor>) {
     let door = Arc::new(door);
-    (BoundServer::bind(config).unwrap().serve(Arc::clone(&door)), door)
+    (BoundFront::bind(config).unwrap().serve(Arc::clone(&door)), door)
 }
 
 pub fn frame(key: i16, correlation: i32, payload: &[u8]) -> Bytes {
@@ -164,7 +176,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn connect(server: &RunningServer) -> Client {
+    pub fn connect(server: &RunningFront) -> Client {
         Client::connect_to(server.addresses()[0].1)
     }
 

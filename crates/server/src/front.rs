@@ -1,7 +1,8 @@
-//! The server: listeners and reactors around one door.
+//! The front of a server: listeners and reactors around one door.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::connection::Shared;
 use crate::counters::Totals;
 use crate::limits::{Budget, ConnectionLimits};
-use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, accept};
+use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, SocketOptions, accept};
 use crate::log_limit::LogLimit;
 use crate::protocol::Protocol;
 use crate::reactor::Reactor;
@@ -20,7 +21,7 @@ const END_WAIT: Duration = Duration::from_secs(1);
 
 /// What the server itself needs to know of the configuration.
 #[derive(Debug, Clone)]
-pub struct ServerConfig {
+pub struct FrontConfig {
     pub listeners: Vec<Listen>,
     /// `num.network.threads`.
     pub reactors: usize,
@@ -32,28 +33,39 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// `max.connections.per.ip`.
     pub connections_per_ip_max: usize,
-    /// `connections.max.idle.ms`.
-    pub idle: Duration,
+    /// `max.connections.per.ip.overrides`.
+    pub connections_per_ip_overrides: HashMap<IpAddr, usize>,
+    /// `connections.max.idle.ms`; `None`: a connection is never closed for idleness.
+    pub idle: Option<Duration>,
+    /// `mainstem.connection.requests.max`: pipelined requests of one connection that wait for their replies.
+    pub pipelined_requests_max: usize,
+    /// `mainstem.connection.output.max.bytes`: replies in memory past which no further request is handled.
+    pub output_bytes_max: usize,
+    pub sockets: SocketOptions,
 }
 
-impl ServerConfig {
+impl FrontConfig {
     /// Kafka's defaults, one reactor for each core, and 256 MiB of requests in flight (Kafka has no limit by default).
     pub fn new(listeners: Vec<Listen>) -> Self {
-        ServerConfig {
+        FrontConfig {
             listeners,
             reactors: std::thread::available_parallelism().map_or(1, usize::from),
             request_bytes_max: 100 << 20,
             requests_in_flight_bytes_max: 256 << 20,
             connections_max: usize::MAX,
             connections_per_ip_max: usize::MAX,
-            idle: Duration::from_secs(600),
+            connections_per_ip_overrides: HashMap::new(),
+            idle: Some(Duration::from_secs(600)),
+            pipelined_requests_max: 64,
+            output_bytes_max: 16 << 20,
+            sockets: SocketOptions::default(),
         }
     }
 }
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum FrontError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("a reactor cannot be started: {0}")]
@@ -62,18 +74,25 @@ pub enum StartError {
 
 /// Sockets that are bound and reactors that run, but nothing is accepted yet. Connection attempts wait in the kernel.
 #[derive(Debug)]
-pub struct BoundServer {
-    config: ServerConfig,
+pub struct BoundFront {
+    config: FrontConfig,
     listeners: Vec<BoundListener>,
     reactors: Vec<Reactor>,
 }
 
-impl BoundServer {
+impl BoundFront {
     /// Binds all listeners and starts the reactors.
-    pub fn bind(config: ServerConfig) -> Result<BoundServer, StartError> {
-        let listeners = config.listeners.iter().map(BoundListener::bind).collect::<Result<Vec<_>, _>>()?;
-        let reactors = (0..config.reactors.max(1)).map(Reactor::start).collect::<io::Result<Vec<_>>>().map_err(StartError::Reactor)?;
-        Ok(BoundServer { config, listeners, reactors })
+    pub fn bind(config: FrontConfig) -> Result<BoundFront, FrontError> {
+        let listeners = config
+            .listeners
+            .iter()
+            .map(|listen| BoundListener::bind(listen, &config.sockets))
+            .collect::<Result<Vec<_>, _>>()?;
+        let reactors = (0..config.reactors.max(1))
+            .map(Reactor::start)
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(FrontError::Reactor)?;
+        Ok(BoundFront { config, listeners, reactors })
     }
 
     /// Names and real addresses of the listeners.
@@ -87,45 +106,57 @@ impl BoundServer {
     }
 
     /// Begins to accept connections for `protocol`.
-    pub fn serve<P: Protocol>(self, protocol: Arc<P>) -> RunningServer {
+    pub fn serve<P: Protocol>(self, protocol: Arc<P>) -> RunningFront {
         let addresses = self.addresses();
-        let limits = ConnectionLimits::new(self.config.connections_max, self.config.connections_per_ip_max);
+        let config = self.config;
+        let limits = ConnectionLimits::new(
+            config.connections_max,
+            config.connections_per_ip_max,
+            config.connections_per_ip_overrides,
+        );
         let shared = Arc::new(Shared {
             protocol: Arc::clone(&protocol),
-            frame_bytes_max: self.config.request_bytes_max,
-            idle: self.config.idle,
-            budget: Budget::new(self.config.requests_in_flight_bytes_max),
+            frame_bytes_max: config.request_bytes_max,
+            idle: config.idle,
+            pipelined_requests_max: config.pipelined_requests_max.max(1),
+            output_bytes_max: config.output_bytes_max,
+            budget: Budget::new(config.requests_in_flight_bytes_max),
             log_limit: LogLimit::new(),
         });
         let dispatcher = Arc::new(Dispatcher {
-            reactors: self.reactors.iter().map(|reactor| (reactor.handle.clone(), Arc::clone(&reactor.state))).collect(),
+            reactors: self
+                .reactors
+                .iter()
+                .map(|reactor| (reactor.handle.clone(), Arc::clone(&reactor.state)))
+                .collect(),
             next: AtomicUsize::new(0),
             limits: Arc::clone(&limits),
+            sockets: config.sockets,
             shared,
         });
         for (number, listener) in self.listeners.into_iter().enumerate() {
             let reactor = &self.reactors[number % self.reactors.len()];
             reactor.handle.spawn(accept(listener, Arc::clone(&reactor.state), Arc::clone(&dispatcher)));
         }
-        RunningServer { addresses, limits, reactors: self.reactors, drain: Box::new(move || protocol.drain()) }
+        RunningFront { addresses, limits, reactors: self.reactors, drain: Box::new(move || protocol.drain()) }
     }
 }
 
 /// A server that accepts connections. Dropping it ends all of them at once.
-pub struct RunningServer {
+pub struct RunningFront {
     addresses: Vec<(Arc<str>, SocketAddr)>,
     limits: Arc<ConnectionLimits>,
     reactors: Vec<Reactor>,
     drain: Box<dyn Fn() + Send>,
 }
 
-impl std::fmt::Debug for RunningServer {
+impl std::fmt::Debug for RunningFront {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("RunningServer").field("addresses", &self.addresses).finish_non_exhaustive()
+        formatter.debug_struct("RunningFront").field("addresses", &self.addresses).finish_non_exhaustive()
     }
 }
 
-impl RunningServer {
+impl RunningFront {
     /// Names and real addresses of the listeners.
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         &self.addresses

@@ -1,0 +1,175 @@
+//! Collects the settings of a node: file, environment, command line, later ones over earlier ones.
+//!
+//! Each value keeps its source, so that an error can say where it came from. What keys mean is the business of
+//! `mainstem-metadata`; here they are text.
+
+mod environment;
+mod properties_file;
+mod toml_file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    File {
+        path: PathBuf,
+        line: usize,
+    },
+    Environment {
+        name: String,
+    },
+    /// The argument, for example `--data-dir`.
+    CommandLine {
+        argument: &'static str,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File { path, line } => write!(formatter, "{} line {line}", path.display()),
+            Source::Environment { name } => write!(formatter, "environment variable {name}"),
+            Source::CommandLine { argument } => write!(formatter, "command line, {argument}"),
+        }
+    }
+}
+
+/// One value and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub value: String,
+    pub source: Source,
+}
+
+/// All settings of a node by key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<String, Setting>,
+}
+
+/// Why settings could not be collected.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{}: the configuration file cannot be read: {error}", .path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("{}: a configuration file ends in .toml or .properties", .path.display())]
+    UnknownKind { path: PathBuf },
+    #[error("{} line {line}: {reason}", .path.display())]
+    Syntax { path: PathBuf, line: usize, reason: String },
+    #[error("{} line {line}: {key} is set twice, first in line {first}", .path.display())]
+    Twice { path: PathBuf, key: String, line: usize, first: usize },
+    #[error("--set {0}: it must be --set key=value")]
+    NoEqualSign(String),
+    #[error(
+        "{0} is set in the environment, but no setting has this name (a setting's dots become underscores, in capitals)"
+    )]
+    UnknownVariable(String),
+}
+
+/// What the command line says.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    /// `--config`
+    pub config: Option<PathBuf>,
+    /// `--data-dir`
+    pub data_dir: Option<String>,
+    /// `--listen`: `HOST:PORT`, or a whole `NAME://HOST:PORT`.
+    pub listen: Option<String>,
+    /// `--set key=value`, in order.
+    pub set: Vec<String>,
+}
+
+impl Settings {
+    /// Collects everything. `environment` are all variables of the process; `known_keys` are the keys that variables can name.
+    pub fn collect(
+        arguments: &Arguments,
+        environment: impl IntoIterator<Item = (String, String)>,
+        known_keys: impl IntoIterator<Item = &'static str>,
+    ) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::default();
+        if let Some(path) = &arguments.config {
+            settings.read_file(path)?;
+        }
+        for (key, name, value) in environment::settings(environment, known_keys)? {
+            settings.insert(key, value, Source::Environment { name });
+        }
+        for pair in &arguments.set {
+            let (key, value) = pair.split_once('=').ok_or_else(|| SettingsError::NoEqualSign(pair.clone()))?;
+            settings.insert(key.trim().to_owned(), value.trim().to_owned(), Source::CommandLine { argument: "--set" });
+        }
+        if let Some(data_dir) = &arguments.data_dir {
+            settings.insert("log.dirs".to_owned(), data_dir.clone(), Source::CommandLine { argument: "--data-dir" });
+        }
+        if let Some(listen) = &arguments.listen {
+            let value = if listen.contains("://") { listen.clone() } else { format!("PLAINTEXT://{listen}") };
+            settings.insert("listeners".to_owned(), value, Source::CommandLine { argument: "--listen" });
+        }
+        Ok(settings)
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), SettingsError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| SettingsError::Read { path: path.to_owned(), error })?;
+        let entries = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => toml_file::parse(&text),
+            Some("properties") => properties_file::parse(&text),
+            _ => return Err(SettingsError::UnknownKind { path: path.to_owned() }),
+        };
+        let entries = entries.map_err(|error| error.in_file(path))?;
+        for entry in entries {
+            self.insert(entry.key, entry.value, Source::File { path: path.to_owned(), line: entry.line });
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, key: String, value: String, source: Source) {
+        self.values.insert(key, Setting { value, source });
+    }
+
+    /// Sets a value unless it is set.
+    pub fn set_default(&mut self, key: &str, value: &str, argument: &'static str) {
+        let default = || Setting { value: value.to_owned(), source: Source::CommandLine { argument } };
+        self.values.entry(key.to_owned()).or_insert_with(default);
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Setting> {
+        self.values.get(key)
+    }
+
+    /// Keys and values alone.
+    pub fn properties(&self) -> BTreeMap<String, String> {
+        self.values.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
+    }
+}
+
+/// One entry of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    key: String,
+    value: String,
+    line: usize,
+}
+
+/// What is wrong with a file, before its path is known.
+#[derive(Debug, PartialEq, Eq)]
+enum FileError {
+    Syntax { line: usize, reason: String },
+    Twice { key: String, line: usize, first: usize },
+}
+
+impl FileError {
+    fn in_file(self, path: &Path) -> SettingsError {
+        let path = path.to_owned();
+        match self {
+            FileError::Syntax { line, reason } => SettingsError::Syntax { path, line, reason },
+            FileError::Twice { key, line, first } => SettingsError::Twice { path, key, line, first },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
