@@ -185,13 +185,16 @@ fn stamping_append_time_gives_a_valid_batch() {
     assert_eq!((header.last_offset(), header.max_timestamp), (Offset(86), TimestampMs(START + 1000)));
 }
 
-/// Not a test: writes what `GoldenBatches.java check FOLDER` reads. Set `MAINSTEM_BATCHES` to the folder.
+/// Leaves the files in the target folder (`target/tmp/record-batches`), where `GoldenBatches.java check` reads them.
 #[test]
-#[ignore = "writes files for the Java check"]
-fn write_batches_for_java() {
-    let folder = PathBuf::from(std::env::var_os("MAINSTEM_BATCHES").expect("set MAINSTEM_BATCHES to a folder"));
+fn our_batches_validate_and_are_kept_for_java_to_check() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-batches");
     std::fs::create_dir_all(&folder).unwrap();
     for (codec, size, count, repeat) in sizes() {
-        std::fs::write(folder.join(format!("{size}-{codec}.batch")), ours(codec, count, repeat)).unwrap();
+        let file = folder.join(format!("{size}-{codec}.batch"));
+        std::fs::write(&file, ours(codec, count, repeat)).unwrap();
+        let bytes = std::fs::read(&file).unwrap();
+        let (view, validated) = validate_produced(&bytes, &ValidationRules::new(TimestampMs(START))).unwrap();
+        assert_eq!((validated.codec, i64::from(view.header().record_count)), (codec, count));
     }
 }

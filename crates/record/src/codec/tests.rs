@@ -150,7 +150,7 @@ fn linked_and_checked_lz4_frames_are_read() {
         for size in [BlockSize::Max64KB, BlockSize::Max256KB, BlockSize::Max1MB, BlockSize::Max4MB] {
             for checks in [false, true] {
                 let info = FrameInfo::new()
-                    .block_mode(mode.clone())
+                    .block_mode(mode)
                     .block_size(size)
                     .block_checksums(checks)
                     .content_checksum(checks)

@@ -12,7 +12,7 @@ fn rules() -> ValidationRules {
 fn builder(codec: Codec) -> BatchBuilder {
     let mut builder = BatchBuilder::new().codec(codec);
     for (i, late) in [0, 30, 10, 30].into_iter().enumerate() {
-        builder.append(TimestampMs(NOW.0 + late), Some(b"key"), Some(&vec![i as u8; 100]), &[]);
+        builder.append(TimestampMs(NOW.0 + late), Some(b"key"), Some(&[i as u8; 100]), &[]);
     }
     builder
 }
