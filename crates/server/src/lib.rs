@@ -16,8 +16,10 @@ mod front;
 mod limits;
 mod listener;
 mod log_limit;
+pub mod logging;
 mod protocol;
 mod reactor;
+mod server;
 pub mod settings;
 mod stop;
 
@@ -25,3 +27,4 @@ pub use counters::Totals;
 pub use front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 pub use listener::{Listen, ListenError, SocketOptions};
 pub use protocol::{Chunk, CloseReason, ConnectionInfo, Handled, Protocol, Reply, Response};
+pub use server::{Opened, RunningServer, Server, StartError, front_config};

@@ -45,6 +45,16 @@ fn slices_of_real_files_are_sent_whole() {
 }
 
 #[test]
+fn slices_of_files_in_memory_are_sent_whole() {
+    let content = pattern(4 << 20);
+    let fs = mainstem_env::MemFs::new();
+    let path = std::path::Path::new("/slices");
+    let file = mainstem_env::Fs::open(&fs, path, &mainstem_env::OpenOptions::create_new()).unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    check(file, &content);
+}
+
+#[test]
 fn cold_slices_are_read_off_the_reactor_and_sent_whole() {
     let content = pattern(4 << 20);
     let file = ColdFile::new(content.clone());

@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("mainstem-kafka", &["mainstem-broker", "mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
-    ("mainstem-server", &["mainstem-kafka", "mainstem-broker", "mainstem-env", "mainstem-types"]),
+    ("mainstem-server", &["mainstem-kafka", "mainstem-broker", "mainstem-metadata", "mainstem-env", "mainstem-types"]),
     ("mainstem-client", &["mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
     ("mainstem", &["mainstem-client", "mainstem-server", "mainstem-types"]),
     (

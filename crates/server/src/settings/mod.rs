@@ -22,6 +22,8 @@ pub enum Source {
     Environment {
         name: String,
     },
+    /// Nobody set it.
+    Default,
     /// The argument, for example `--data-dir`.
     CommandLine {
         argument: &'static str,
@@ -33,6 +35,7 @@ impl fmt::Display for Source {
         match self {
             Source::File { path, line } => write!(formatter, "{} line {line}", path.display()),
             Source::Environment { name } => write!(formatter, "environment variable {name}"),
+            Source::Default => write!(formatter, "default"),
             Source::CommandLine { argument } => write!(formatter, "command line, {argument}"),
         }
     }
@@ -131,8 +134,8 @@ impl Settings {
     }
 
     /// Sets a value unless it is set.
-    pub fn set_default(&mut self, key: &str, value: &str, argument: &'static str) {
-        let default = || Setting { value: value.to_owned(), source: Source::CommandLine { argument } };
+    pub fn set_default(&mut self, key: &str, value: &str) {
+        let default = || Setting { value: value.to_owned(), source: Source::Default };
         self.values.entry(key.to_owned()).or_insert_with(default);
     }
 

@@ -1,0 +1,198 @@
+//! A whole node from its configuration: binds, opens what it serves, accepts, and ends in the opposite order.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstem_metadata::config::{BrokerConfig, Listener};
+
+use crate::counters::Totals;
+use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
+use crate::listener::{Listen, SocketOptions};
+use crate::protocol::Protocol;
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Front(#[from] FrontError),
+    #[error(
+        "listener {listener}: clients cannot be told to connect to every interface, and this machine has no host name: set advertised.listeners"
+    )]
+    NothingToAdvertise { listener: String },
+    #[error(transparent)]
+    Open(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What is served, and how it ends.
+pub struct Opened<P> {
+    pub protocol: Arc<P>,
+    /// Called once, after the last connection ended, on the thread that stops the server: closes the logs.
+    pub shutdown: Box<dyn FnOnce() + Send>,
+}
+
+/// Starts nodes.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Binds the listeners, calls `open` with the configuration whose `advertised_listeners` are complete (real ports, no
+    /// empty hosts) and the runtime for background tasks, and begins to accept.
+    pub fn start_with<P: Protocol>(
+        mut config: BrokerConfig,
+        open: impl FnOnce(
+            BrokerConfig,
+            &tokio::runtime::Handle,
+        ) -> Result<Opened<P>, Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Result<RunningServer, StartError> {
+        let grace = Duration::from_millis(config.connections.grace_ms.max(0) as u64);
+        let front = BoundFront::bind(front_config(&config))?;
+        config.advertised_listeners = advertised(&config.advertised_listeners, &front.addresses())?;
+        let advertised = config.advertised_listeners.clone();
+        let opened = open(config, front.runtime()).map_err(StartError::Open)?;
+        Ok(RunningServer { front: front.serve(opened.protocol), shutdown: opened.shutdown, advertised, grace })
+    }
+}
+
+/// A node that serves clients. Dropping it ends the connections, but closes no log: use [`stop`](Self::stop).
+pub struct RunningServer {
+    front: RunningFront,
+    shutdown: Box<dyn FnOnce() + Send>,
+    advertised: Vec<Listener>,
+    grace: Duration,
+}
+
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RunningServer").field("front", &self.front).finish_non_exhaustive()
+    }
+}
+
+impl RunningServer {
+    /// Names and bound addresses of the listeners.
+    pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
+        self.front.addresses()
+    }
+
+    /// What clients are told, in the order of the listeners.
+    pub fn advertised(&self) -> &[Listener] {
+        &self.advertised
+    }
+
+    pub fn totals(&self) -> Totals {
+        self.front.totals()
+    }
+
+    /// A runtime for tasks that belong to no connection. It lives as long as the server.
+    pub fn runtime(&self) -> &tokio::runtime::Handle {
+        self.front.runtime()
+    }
+
+    /// An orderly stop within the grace of the configuration (`mainstem.grace.ms`).
+    pub fn stop(self) -> Drained {
+        let grace = self.grace;
+        self.stop_within(grace)
+    }
+
+    /// An orderly stop: answers or ends the requests under way within `grace`, closes the logs, ends the reactors.
+    pub fn stop_within(self, grace: Duration) -> Drained {
+        let drained = self.front.drain(grace);
+        (self.shutdown)();
+        drained
+    }
+}
+
+/// The part of the configuration that the front needs.
+pub fn front_config(config: &BrokerConfig) -> FrontConfig {
+    let listeners = config.listeners.iter().map(|listener| Listen {
+        name: listener.name.as_str().into(),
+        host: listener.host.clone(),
+        port: listener.port,
+    });
+    let connections = &config.connections;
+    let defaults = FrontConfig::new(listeners.collect());
+    let size = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
+    let budget = if connections.queued_max_request_bytes > 0 {
+        connections.queued_max_request_bytes
+    } else {
+        connections.buffer_max_bytes
+    };
+    FrontConfig {
+        reactors: config.threads.network.map_or(defaults.reactors, |threads| size(threads.into())),
+        request_bytes_max: size(connections.request_max_bytes.into()),
+        requests_in_flight_bytes_max: u64::try_from(budget).unwrap_or(u64::MAX),
+        connections_max: size(connections.max.into()),
+        connections_per_ip_max: size(connections.max_per_ip.into()),
+        connections_per_ip_overrides: connections
+            .max_per_ip_overrides
+            .iter()
+            .flat_map(|(host, count)| resolve(host).into_iter().map(|ip| (ip, size((*count).into()))))
+            .collect(),
+        idle: u64::try_from(connections.max_idle_ms).ok().filter(|ms| *ms > 0).map(Duration::from_millis),
+        pipelined_requests_max: size(connections.requests_max.into()),
+        output_bytes_max: size(connections.output_max_bytes),
+        sockets: socket_options(config, &defaults.sockets),
+        ..defaults
+    }
+}
+
+/// Kafka's default buffers of 100 KiB and backlog of 50 are too small for a fast network: they apply only where they are set.
+fn socket_options(config: &BrokerConfig, defaults: &SocketOptions) -> SocketOptions {
+    let connections = &config.connections;
+    let set = |key: &str, bytes: i32| usize::try_from(bytes).ok().filter(|bytes| *bytes > 0 && config.is_set(key));
+    SocketOptions {
+        backlog: if config.is_set("socket.listen.backlog.size") {
+            connections.listen_backlog
+        } else {
+            defaults.backlog
+        },
+        receive_buffer_bytes: set("socket.receive.buffer.bytes", connections.receive_buffer_bytes),
+        send_buffer_bytes: set("socket.send.buffer.bytes", connections.send_buffer_bytes),
+    }
+}
+
+/// The addresses of a host in `max.connections.per.ip.overrides`.
+fn resolve(host: &str) -> Vec<IpAddr> {
+    use std::net::ToSocketAddrs;
+    match (host, 0).to_socket_addrs() {
+        Ok(addresses) => addresses.map(|address| address.ip().to_canonical()).collect(),
+        Err(error) => {
+            tracing::warn!(
+                "max.connections.per.ip.overrides: {host} has no address, its limit does not apply: {error}"
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// Completes what clients are told: the bound port for port 0, the machine's name for "every interface".
+fn advertised(wanted: &[Listener], bound: &[(Arc<str>, SocketAddr)]) -> Result<Vec<Listener>, StartError> {
+    let complete = |listener: &Listener| {
+        let mut listener = listener.clone();
+        if let Some((_, address)) =
+            bound.iter().find(|(name, _)| **name == *listener.name).filter(|_| listener.port == 0)
+        {
+            listener.port = address.port();
+        }
+        if matches!(listener.host.as_str(), "" | "0.0.0.0" | "::") {
+            let nothing = || StartError::NothingToAdvertise { listener: listener.name.clone() };
+            listener.host = host_name().ok_or_else(nothing)?;
+            tracing::info!(
+                "listener {}: clients are told to connect to {}, set advertised.listeners to change it",
+                listener.name,
+                listener.host
+            );
+        }
+        Ok(listener)
+    };
+    wanted.iter().map(complete).collect()
+}
+
+fn host_name() -> Option<String> {
+    let system = rustix::system::uname();
+    system.nodename().to_str().ok().filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
