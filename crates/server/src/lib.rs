@@ -28,3 +28,4 @@ pub use front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 pub use listener::{Listen, ListenError, SocketOptions};
 pub use protocol::{Chunk, CloseReason, ConnectionInfo, Handled, Protocol, Reply, Response};
 pub use server::{Opened, RunningServer, Server, StartError, front_config};
+pub use settings::{read_config, setting_names};

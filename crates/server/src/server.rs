@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstem_metadata::config::{BrokerConfig, Listener};
+use mainstem_metadata::config::{BrokerConfig, Durability, Listener};
 
 use crate::counters::Totals;
 use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
@@ -27,6 +27,8 @@ pub enum StartError {
 /// What is served, and how it ends.
 pub struct Opened<P> {
     pub protocol: Arc<P>,
+    /// What the start did, one line each, for people: what was found, checked, repaired.
+    pub report: Vec<String>,
     /// Called once, after the last connection ended, on the thread that stops the server: closes the logs.
     pub shutdown: Box<dyn FnOnce() + Send>,
 }
@@ -49,8 +51,10 @@ impl Server {
         let front = BoundFront::bind(front_config(&config))?;
         config.advertised_listeners = advertised(&config.advertised_listeners, &front.addresses())?;
         let advertised = config.advertised_listeners.clone();
+        let mut report = start_report(&config, &front.addresses());
         let opened = open(config, front.runtime()).map_err(StartError::Open)?;
-        Ok(RunningServer { front: front.serve(opened.protocol), shutdown: opened.shutdown, advertised, grace })
+        report.extend(opened.report);
+        Ok(RunningServer { front: front.serve(opened.protocol), shutdown: opened.shutdown, advertised, report, grace })
     }
 }
 
@@ -59,6 +63,7 @@ pub struct RunningServer {
     front: RunningFront,
     shutdown: Box<dyn FnOnce() + Send>,
     advertised: Vec<Listener>,
+    report: Vec<String>,
     grace: Duration,
 }
 
@@ -77,6 +82,11 @@ impl RunningServer {
     /// What clients are told, in the order of the listeners.
     pub fn advertised(&self) -> &[Listener] {
         &self.advertised
+    }
+
+    /// What the start led to, one line each, for people: addresses, data folder, durability, recovery.
+    pub fn report(&self) -> &[String] {
+        &self.report
     }
 
     pub fn totals(&self) -> Totals {
@@ -99,6 +109,35 @@ impl RunningServer {
         let drained = self.front.drain(grace);
         (self.shutdown)();
         drained
+    }
+}
+
+fn start_report(config: &BrokerConfig, bound: &[(Arc<str>, SocketAddr)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ((name, address), told) in bound.iter().zip(&config.advertised_listeners) {
+        let told = if told.host.contains(':') {
+            format!("[{}]:{}", told.host, told.port)
+        } else {
+            format!("{}:{}", told.host, told.port)
+        };
+        let told = if told == address.to_string() { String::new() } else { format!(", clients are told {told}") };
+        lines.push(format!("listening on {address} ({name}){told}"));
+    }
+    if let Some(folder) = &config.log.data_dir {
+        let full = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
+        lines.push(format!("data folder {}", full.display()));
+    }
+    lines.push(format!("durability {}", exposure(config)));
+    lines
+}
+
+/// The default of `mainstem.durability` and what it means.
+fn exposure(config: &BrokerConfig) -> &'static str {
+    match config.log.topic_defaults.durability {
+        Durability::Os => {
+            "os (default of topics): an acknowledged record is in the page cache: it survives a killed broker, not a machine that loses power before the system writes it out"
+        }
+        Durability::Disk => "disk (default of topics): an acknowledged record is on the disk",
     }
 }
 

@@ -40,6 +40,7 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
         let at_end = Arc::clone(&seen);
         Ok(Opened {
             protocol: Arc::new(Refusing),
+            report: vec!["nothing to recover".into()],
             shutdown: Box::new(move || at_end.lock().unwrap().push("closed".into())),
         })
     })
@@ -49,6 +50,12 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
     let expected = format!("PLAINTEXT://broker.example:{} OUTSIDE://{}:{}", ports[0], host_name().unwrap(), ports[1]);
     assert_eq!(*events.lock().unwrap(), [expected.clone()]);
     assert!(std::net::TcpStream::connect(("127.0.0.1", ports[1])).is_ok(), "every interface includes IPv4");
+    let report = server.report().join("\n");
+    let lines = [
+        format!("listening on 127.0.0.1:{0} (PLAINTEXT), clients are told broker.example:{0}\n", ports[0]),
+        "durability os".into(),
+    ];
+    assert!(lines.iter().all(|line| report.contains(line)) && report.ends_with("\nnothing to recover"), "{report}");
     server.stop();
     assert_eq!(*events.lock().unwrap(), [expected, "closed".into()]);
 }

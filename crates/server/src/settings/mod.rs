@@ -12,6 +12,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mainstem_metadata::config::{BrokerConfig, ConfigError, broker_config_definitions};
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -147,6 +149,43 @@ impl Settings {
     pub fn properties(&self) -> BTreeMap<String, String> {
         self.values.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
     }
+}
+
+/// Settings that the broker does not accept, with their source.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{}", place(.source_of_value))]
+pub struct ConfigRefused {
+    pub error: ConfigError,
+    pub source_of_value: Option<Source>,
+}
+
+fn place(source: &Option<Source>) -> String {
+    source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default()
+}
+
+/// Reads what was collected.
+pub fn read_config(settings: &Settings) -> Result<BrokerConfig, ConfigRefused> {
+    BrokerConfig::parse(&settings.properties()).map_err(|error| {
+        let source_of_value = settings.get(key_of(&error)).map(|setting| setting.source.clone());
+        ConfigRefused { error, source_of_value }
+    })
+}
+
+fn key_of(error: &ConfigError) -> &str {
+    match error {
+        ConfigError::InvalidValue { key, .. }
+        | ConfigError::UnknownTopicKey { key }
+        | ConfigError::UnknownBrokerKey { key, .. }
+        | ConfigError::Conflict { key, .. }
+        | ConfigError::ReadOnly { key }
+        | ConfigError::PerBrokerOnly { key }
+        | ConfigError::NullValue { key } => key,
+    }
+}
+
+/// The names of all server properties.
+pub fn setting_names() -> impl Iterator<Item = &'static str> {
+    broker_config_definitions().iter().map(|definition| definition.name)
 }
 
 /// One entry of a file.

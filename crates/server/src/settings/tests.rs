@@ -118,3 +118,18 @@ fn what_is_wrong_with_arguments_is_said() {
     let settings = collect(Arguments { config: Some(path), ..Arguments::default() }, &[]).unwrap();
     assert_eq!(settings.get("a").unwrap().value, "2");
 }
+
+#[test]
+fn a_refusal_says_where_the_value_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.toml");
+    std::fs::write(&path, "\n\"num.partitions\" = 0\n").unwrap();
+    let settings = collect(Arguments { config: Some(path.clone()), ..Arguments::default() }, &[]).unwrap();
+    let message = read_config(&settings).unwrap_err().to_string();
+    let place = format!("({} line 2)", path.display());
+    assert!(message.contains("num.partitions") && message.ends_with(&place), "{message}");
+    let settings =
+        collect(Arguments { set: vec!["log.segment.byte=1".to_owned()], ..Arguments::default() }, &[]).unwrap();
+    let message = read_config(&settings).unwrap_err().to_string();
+    assert!(message.contains("log.segment.byte") && message.ends_with("(command line, --set)"), "{message}");
+}
