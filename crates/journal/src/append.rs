@@ -93,11 +93,11 @@ impl Journal {
 
     fn create_segment(&self, base: SegmentBase) -> Result<Arc<dyn File>, RollError> {
         let path = self.path(base);
-        // Not "create new": a roll that failed half way may have left the empty file.
-        let opened = self.host.fs.open(&path, &OpenOptions::create()).and_then(|file| Ok((file.len()?, file)));
-        match opened {
-            Ok((0, file)) => Ok(file),
-            Ok((len, _)) => Err(RollError::Occupied { path, len }),
+        // Nothing after the creation may fail: an empty segment that the journal does not know of would be found by the next
+        // recovery, in the wrong place.
+        match self.host.fs.open(&path, &OpenOptions::create_new()) {
+            Ok(file) => Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(RollError::Occupied { path }),
             Err(source) => Err(RollError::Create { path, source: Arc::new(source) }),
         }
     }

@@ -30,32 +30,41 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 impl Journal {
     /// Deletes the segments below `keep`; never the active one. Durable when it returns `Ok`: they do not come back.
     ///
-    /// A crash in the middle may leave any of them behind; call it again with the same `keep` after a restart.
+    /// From the first one up, each rename durable before the next: a crash in the middle leaves the later ones and no hole.
     pub fn delete_before(&self, keep: SegmentBase) -> Result<DeletedSegments, DeleteError> {
-        let mut gone: Vec<Arc<Segment>> = Vec::new();
-        {
-            let mut segments = self.segments.write();
-            let count = segments.partition_point(|segment| segment.base < keep).min(segments.len().saturating_sub(1));
-            gone.extend(segments.drain(..count));
+        if let Some(failure) = self.failure() {
+            return Err(DeleteError::Failed(failure));
         }
+        let gone = self.take_before(keep);
         let mut report = DeletedSegments::default();
         for (index, segment) in gone.iter().enumerate() {
             let path = self.path(segment.base);
             // Only counted; a file that cannot be asked is renamed all the same.
             report.bytes += self.len_of(segment).unwrap_or(0);
-            if let Err(source) = self.rename_deleted(segment) {
-                let mut segments = self.segments.write();
-                segments.splice(0..0, gone[index..].iter().cloned());
-                segments.sort_by_key(|segment| segment.base);
+            if let Err(source) = self.rename_deleted(&path) {
+                self.put_back(&gone[index..]);
                 return Err(DeleteError::Rename { path, source });
+            }
+            if let Err(source) = self.host.fs.sync_dir(&self.dir) {
+                // Which names a restart will find is unknown now; to delete more could leave a hole.
+                self.put_back(&gone[index + 1..]);
+                return Err(DeleteError::Failed(self.fail("sync of the directory", segment.base, source)));
             }
             report.bases.push(segment.base);
         }
-        if !gone.is_empty() {
-            let synced = self.host.fs.sync_dir(&self.dir);
-            synced.map_err(|source| DeleteError::SyncDir { dir: self.dir.to_path_buf(), source })?;
-        }
         Ok(report)
+    }
+
+    fn take_before(&self, keep: SegmentBase) -> Vec<Arc<Segment>> {
+        let mut segments = self.segments.write();
+        let count = segments.partition_point(|segment| segment.base < keep).min(segments.len().saturating_sub(1));
+        segments.drain(..count).collect()
+    }
+
+    fn put_back(&self, kept: &[Arc<Segment>]) {
+        let mut segments = self.segments.write();
+        segments.splice(0..0, kept.iter().cloned());
+        segments.sort_by_key(|segment| segment.base);
     }
 
     /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where nobody waits. What
@@ -76,7 +85,7 @@ impl Journal {
     }
 
     /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush and holds
-    /// appends up: only replication and recovery cut. An error ends the journal.
+    /// appends up: only replication and recovery cut. An error ends the journal. A checkpoint above `to` must be lowered first.
     ///
     /// A reader that holds a slice past `to` gets fewer bytes than the slice promises.
     pub fn truncate_to(&self, to: Location) -> Result<(), TruncateError> {
@@ -125,10 +134,9 @@ impl Journal {
         }
     }
 
-    fn rename_deleted(&self, segment: &Segment) -> io::Result<()> {
-        let path = self.path(segment.base);
-        let deleted = with_suffix(&path, DELETED_SUFFIX);
-        self.host.fs.rename(&path, &deleted)?;
+    fn rename_deleted(&self, path: &Path) -> io::Result<()> {
+        let deleted = with_suffix(path, DELETED_SUFFIX);
+        self.host.fs.rename(path, &deleted)?;
         self.state.lock().deleted.push(deleted);
         Ok(())
     }

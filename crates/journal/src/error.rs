@@ -52,8 +52,8 @@ pub enum RollError {
     NotAfter { dir: PathBuf, base: SegmentBase, active: SegmentBase },
     #[error("journal {}: it is closed", dir.display())]
     Closed { dir: PathBuf },
-    #[error("journal file {} exists and has {len} bytes, but is no segment of the journal; move it away", path.display())]
-    Occupied { path: PathBuf, len: u64 },
+    #[error("journal file {} exists, but is no segment of the journal; move it away", path.display())]
+    Occupied { path: PathBuf },
     #[error("journal file {} cannot be created: {source}", path.display())]
     Create { path: PathBuf, source: Arc<io::Error> },
 }
@@ -72,13 +72,13 @@ pub enum ReadError {
 /// Why a scan ended early.
 pub type ScanError = ReadError;
 
-/// Why segments were not deleted. They are still part of the journal.
+/// Why segments were not deleted. Those that were not renamed yet are still part of the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error("journal file {} cannot be renamed for deletion: {source}", path.display())]
     Rename { path: PathBuf, source: io::Error },
-    #[error("journal {}: the deletion is not durable: {source}", dir.display())]
-    SyncDir { dir: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Failed(Arc<JournalFailure>),
     #[error("journal file {} cannot be removed: {source}", path.display())]
     Remove { path: PathBuf, source: io::Error },
 }

@@ -57,6 +57,7 @@ pub enum RecoverFrom {
     /// Everything before this location was durable and valid, and it is the start of an entry or the end: the files are
     /// checked from here on. A clean end found at exactly this location costs no read.
     Checkpoint(Location),
-    /// Nothing is known: every segment is checked.
+    /// Nothing is known: every segment is checked. If the power went before the very first flush, the first segments may be
+    /// missing while later ones are there: the journal then starts with what is there.
     Start,
 }

@@ -249,6 +249,12 @@ impl Recovery<'_> {
         let parked = self.bases.split_off(index.min(self.bases.len()));
         for base in &parked {
             let path = self.path(*base);
+            if self.len(*base)? == 0 {
+                // Its name outlived its bytes; there is nothing to keep.
+                let removed = self.fs.remove_file(&path);
+                removed.map_err(|source| self.repair_error(path, "removing an empty segment", source))?;
+                continue;
+            }
             let to = self.free_name(&path).and_then(|to| self.fs.rename(&path, &to).map(|()| to));
             let to = to.map_err(|source| self.repair_error(path, "parking", source))?;
             self.report.parked.push(to);

@@ -1,0 +1,68 @@
+//! Every IO call fails once.
+
+use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
+
+use crate::crash::script;
+use crate::support::{Oracle, Rig};
+
+/// Runs the whole script with one fault, going on after errors as far as the journal lets it, then restarts without the fault.
+/// Gives whether a step failed and whether the fault met a call.
+fn run_with(fault: Fault) -> (bool, bool) {
+    let what = format!("{fault:?}");
+    let fs = MemFs::new();
+    let Ok(mut rig) = Rig::on(fs.clone(), Oracle::default(), 0) else { panic!("the empty journal does not open") };
+    fs.plan_fault(fault);
+    let mut failed = false;
+    for step in script() {
+        if let Err(error) = rig.run(&step) {
+            failed = true;
+            // A journal that ended stays ended and says why, whatever is tried next.
+            if rig.journal.failure().is_some() {
+                assert!(rig.journal.append(&[]).is_err(), "{what}: appends work after {step:?}: {error}");
+                assert!(rig.journal.flush().is_err(), "{what}: a flush works after {step:?}: {error}");
+                break;
+            }
+            // A failed reopen leaves a closed journal: its owner opens it again.
+            if rig.journal.append(&[]).is_err_and(|error| error.to_string().contains("closed")) {
+                break;
+            }
+            rig.check().unwrap_or_else(|error| panic!("{what}: after {step:?}: {error}"));
+        }
+    }
+    let met = fs.faults_met() > 0;
+    fs.clear_faults();
+    for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(1), CrashPolicy::Torn(2)] {
+        let restarted = Rig::on(fs.crash(policy), rig.oracle.clone(), rig.epoch);
+        restarted.and_then(|rig| rig.check()).unwrap_or_else(|error| panic!("{what}, {policy:?}: {error}"));
+    }
+    (failed, met)
+}
+
+fn fail_every_call(action: FaultAction) -> u64 {
+    for nth in 1.. {
+        let (failed, met) = run_with(Fault::any(nth).with(action));
+        if !met {
+            assert!(!failed, "a step failed without a fault");
+            return nth;
+        }
+    }
+    unreachable!("the script ends")
+}
+
+#[test]
+fn every_call_fails_once_with_eio() {
+    assert!(fail_every_call(FaultAction::Io) > 150);
+}
+
+#[test]
+fn every_call_fails_once_with_enospc() {
+    assert!(fail_every_call(FaultAction::NoSpace) > 150);
+}
+
+#[test]
+fn short_reads_and_writes_are_no_errors() {
+    for bytes in 1..40 {
+        let (failed, met) = run_with(Fault::any(1).with(FaultAction::Short(bytes)).and_later());
+        assert!(met && !failed, "{bytes} bytes at once");
+    }
+}

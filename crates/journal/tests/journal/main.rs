@@ -1,0 +1,8 @@
+//! The journal under crashes, faults and random use.
+
+mod support;
+
+mod basics;
+mod crash;
+mod faults;
+mod model;
