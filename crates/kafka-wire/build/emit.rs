@@ -23,9 +23,15 @@ pub fn module(messages: &[Message]) -> Result<String, String> {
     Ok(out)
 }
 
+/// Fields that at least one supported version carries.
+pub fn live_fields<'s>(message: &Message, structure: &'s Struct) -> impl Iterator<Item = &'s Field> + use<'s> {
+    let versions = message.versions;
+    structure.fields.iter().filter(move |field| !field.versions.intersect(versions).is_empty())
+}
+
 /// Does the struct borrow from the frame?
 pub fn borrows(message: &Message, structure: &Struct) -> bool {
-    message.live_fields(structure).any(|field| match &field.kind {
+    live_fields(message, structure).any(|field| match &field.kind {
         Type::String | Type::Bytes | Type::Records => true,
         Type::Struct(name) => message.structure(name).is_some_and(|inner| borrows(message, inner)),
         _ => false,
@@ -134,14 +140,14 @@ fn versions_text(versions: Versions) -> String {
 fn emit_struct(out: &mut String, message: &Message, structure: &Struct) -> Result<(), String> {
     let (name, life) = (&structure.name, lifetime(message, structure, "'a"));
     let _ = writeln!(out, "#[derive(Debug, Clone, PartialEq)]\npub struct {name}{life} {{");
-    for field in message.live_fields(structure) {
+    for field in live_fields(message, structure) {
         let tag = field.tag.map(|(tag, _)| format!(", tag {tag}")).unwrap_or_default();
         let kind = field_type(message, field);
         let _ = writeln!(out, "/// Versions {}{tag}.", versions_text(field.versions));
         let _ = writeln!(out, "pub {}: {kind},", snake(&field.name));
     }
     let _ = writeln!(out, "}}\nimpl{life} Default for {name}{life} {{ fn default() -> Self {{ Self {{");
-    for field in message.live_fields(structure) {
+    for field in live_fields(message, structure) {
         let _ = writeln!(out, "{}: {},", snake(&field.name), default_value(message, field)?);
     }
     let _ = writeln!(out, "}} }} }}\nimpl{life} {name}{life} {{");
@@ -158,7 +164,7 @@ fn emit_into_owned(out: &mut String, message: &Message, structure: &Struct) {
     let name = &structure.name;
     let _ = writeln!(out, "/// The same value, owning what it borrowed.");
     let _ = writeln!(out, "pub fn into_owned(self) -> {name}<'static> {{ {name} {{");
-    for field in message.live_fields(structure) {
+    for field in live_fields(message, structure) {
         let rust = snake(&field.name);
         let one = match &field.kind {
             Type::String | Type::Bytes => "|item| Cow::Owned(item.into_owned())",

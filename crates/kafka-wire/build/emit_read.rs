@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::emit::{condition, flexible_condition, is_optional};
+use crate::emit::{condition, flexible_condition, is_optional, live_fields};
 use crate::names::snake;
 use crate::schema::{Field, Message, Struct, Type};
 use crate::size::least_element_size;
@@ -16,7 +16,7 @@ pub fn emit(out: &mut String, message: &Message, structure: &Struct) -> Result<(
             let mut value = Self::default();",
         flexible_condition(message)
     );
-    for field in message.live_fields(structure) {
+    for field in live_fields(message, structure) {
         let name = snake(&field.name);
         let Some(present) = condition(message, field.versions) else { continue };
         if field.tag.is_some() {
@@ -36,7 +36,7 @@ pub fn emit(out: &mut String, message: &Message, structure: &Struct) -> Result<(
 
 fn emit_tags(out: &mut String, message: &Message, structure: &Struct) -> Result<(), String> {
     let name = &structure.name;
-    let tagged: Vec<&Field> = message.live_fields(structure).filter(|field| field.tag.is_some()).collect();
+    let tagged: Vec<&Field> = live_fields(message, structure).filter(|field| field.tag.is_some()).collect();
     if tagged.is_empty() {
         let _ = writeln!(out, "if flexible {{ reader.skip_tags({:?})?; }}", format!("{name}.tags"));
         return Ok(());
@@ -92,7 +92,8 @@ fn field_value(message: &Message, structure: &Struct, field: &Field) -> Result<S
             if nullable != condition(message, field.versions).unwrap_or_default() {
                 return Err(format!("{}: {place}: a struct is nullable in all its versions or in none", message.place));
             }
-            format!("if reader.is_present({place:?})? {{ Some({name}::read(reader, version)?) }} else {{ None }}")
+            let present = if field.tag.is_some() { "is_present_in_tag" } else { "is_present" };
+            format!("if reader.{present}({place:?})? {{ Some({name}::read(reader, version)?) }} else {{ None }}")
         }
         (_, Some(_)) if is_optional(message, field) => {
             return Err(format!("{}: {place}: this type cannot be null", message.place));

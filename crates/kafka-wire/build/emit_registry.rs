@@ -59,13 +59,15 @@ pub fn metadata_record_enum(messages: &[Message]) -> Result<String, String> {
     Ok(out)
 }
 
-/// `for_each_message!(m)` expands to `m! { group module Name lowest highest; … }`.
+/// `for_each_message!(m)` expands to `m! { group module Name lowest highest borrowing|plain; … }`.
 pub fn registry(groups: &[(&str, Vec<Message>)]) -> String {
     let mut lines = String::new();
     for (group, messages) in groups {
         for message in messages {
             let (module, versions) = (snake(&message.name), message.versions);
-            let _ = writeln!(lines, "{group} {module} {} {} {};", message.name, versions.lowest, versions.highest);
+            let kind = if life(message).is_empty() { "plain" } else { "borrowing" };
+            let _ =
+                writeln!(lines, "{group} {module} {} {} {} {kind};", message.name, versions.lowest, versions.highest);
         }
     }
     let mut flexible = String::new();
@@ -75,7 +77,7 @@ pub fn registry(groups: &[(&str, Vec<Message>)]) -> String {
         let _ = writeln!(flexible, "{key} => Some({from}),");
     }
     format!(
-        "/// Calls a macro with one entry `group module Name lowest highest;` for each declared message.
+        "/// Calls a macro with one entry `group module Name lowest highest borrowing|plain;` for each declared message.
         #[macro_export]
         macro_rules! for_each_message {{ ($callback:ident) => {{ $callback! {{ {lines} }} }} }}
 

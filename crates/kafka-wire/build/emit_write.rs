@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::emit::{condition, default_value, flexible_condition, is_optional};
+use crate::emit::{condition, default_value, flexible_condition, is_optional, live_fields};
 use crate::emit_read::full_name;
 use crate::names::snake;
 use crate::schema::{Field, Message, Struct, Type};
@@ -14,7 +14,7 @@ pub fn emit(out: &mut String, message: &Message, structure: &Struct) -> Result<(
             let flexible = {};",
         flexible_condition(message)
     );
-    for field in message.live_fields(structure) {
+    for field in live_fields(message, structure) {
         let Some(present) = condition(message, field.versions) else { continue };
         let absent = absent(message, structure, field)?;
         let body = if field.tag.is_some() { String::new() } else { value(message, structure, field) };
@@ -61,7 +61,7 @@ fn is_default(message: &Message, field: &Field) -> Result<String, String> {
 
 fn emit_tags(out: &mut String, message: &Message, structure: &Struct) -> Result<(), String> {
     let mut tagged: Vec<(u32, &Field)> =
-        message.live_fields(structure).filter_map(|field| field.tag.map(|(tag, _)| (tag, field))).collect();
+        live_fields(message, structure).filter_map(|field| field.tag.map(|(tag, _)| (tag, field))).collect();
     tagged.sort_by_key(|(tag, _)| *tag);
     if tagged.is_empty() {
         out.push_str("if flexible { writer.uvarint(0); }\n");
@@ -114,9 +114,19 @@ fn value(message: &Message, structure: &Struct, field: &Field) -> String {
     let text = match (&field.kind, optional) {
         (Type::String, true) => format!("writer.nullable_string({place:?}, self.{name}.as_deref(), {compact})?;"),
         (Type::Bytes, true) => format!("writer.nullable_bytes({place:?}, self.{name}.as_deref(), {compact})?;"),
-        (Type::Struct(_), true) => format!(
-            "match &self.{name} {{ None => writer.i8(-1), Some(item) => {{ writer.i8(1); item.write(writer, version)?; }} }}"
-        ),
+        (Type::Struct(_), true) => {
+            // Kafka writes presence as an int8 in the body and as a varint in a tagged field.
+            let (null, present) = match field.tag {
+                None => ("i8(-1)", "i8(1)"),
+                Some(_) => ("uvarint(0)", "uvarint(1)"),
+            };
+            format!(
+                "match &self.{name} {{
+                    None => writer.{null},
+                    Some(item) => {{ writer.{present}; item.write(writer, version)?; }}
+                }}"
+            )
+        }
         _ => element_writer(field, &format!("&self.{name}"), &format!("self.{name}"), &place, compact),
     };
     let _ = writeln!(out, "{text}");

@@ -78,12 +78,6 @@ impl Message {
     pub fn structure(&self, name: &str) -> Option<&Struct> {
         self.structs.iter().find(|candidate| candidate.name == name)
     }
-
-    /// Fields that at least one supported version carries.
-    pub fn live_fields<'s>(&self, structure: &'s Struct) -> impl Iterator<Item = &'s Field> + use<'s> {
-        let versions = self.versions;
-        structure.fields.iter().filter(move |field| !field.versions.intersect(versions).is_empty())
-    }
 }
 
 impl Field {

@@ -217,6 +217,11 @@ impl<'a> Reader<'a> {
         Ok(self.i8(field)? >= 0)
     }
 
+    /// The same inside a tagged field, where Kafka writes a varint: 0 for null, 1 for present.
+    pub(crate) fn is_present_in_tag(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        Ok(self.uvarint(field)? > 0)
+    }
+
     pub(crate) fn tag_count(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         self.uvarint(field)
     }
