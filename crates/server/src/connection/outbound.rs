@@ -150,10 +150,12 @@ impl Outbound {
             let sent = match first {
                 Segment::Bytes(_) => ready!(self.poll_send_bytes(stream, cx))?,
                 Segment::File { .. } => {
+                    // First the socket, then the pages: what was seen in memory is sent before it can be evicted.
+                    ready!(stream.poll_write_ready(cx)).map_err(SendError::Socket)?;
                     ready!(self.poll_make_ready(counters, cx))?;
-                    match self.segments.front() {
-                        Some(Segment::File { .. }) => ready!(self.poll_send_file(stream, cx))?,
-                        _ => continue,
+                    match self.send_file(stream)? {
+                        Some(sent) => sent,
+                        None => continue,
                     }
                 }
             };
@@ -251,29 +253,30 @@ impl Outbound {
         Ok(())
     }
 
-    /// Sends the part of the slice in front that is in memory.
-    fn poll_send_file(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<Result<u64, SendError>> {
+    /// Sends from the slice in front what is in memory. `None`: the socket takes nothing now, or the slice became bytes.
+    fn send_file(&mut self, stream: &TcpStream) -> Result<Option<u64>, SendError> {
         use std::os::fd::AsFd;
-        let Some(Segment::File { slice, resident }) = self.segments.front_mut() else { return Poll::Ready(Ok(0)) };
-        loop {
-            ready!(stream.poll_write_ready(cx)).map_err(SendError::Socket)?;
-            let length = *resident as usize;
-            match stream.try_io(Interest::WRITABLE, || slice.send_to(stream.as_fd(), length)) {
-                Ok(0) => return Poll::Ready(Err(SendError::FileTooShort { position: slice.position })),
-                Ok(sent) => {
-                    *resident -= sent as u64;
-                    if slice.is_empty() {
-                        self.segments.pop_front();
-                    }
-                    return Poll::Ready(Ok(sent as u64));
+        let Some(Segment::File { slice, resident }) = self.segments.front_mut() else { return Ok(None) };
+        let length = *resident as usize;
+        match stream.try_io(Interest::WRITABLE, || slice.send_to(stream.as_fd(), length)) {
+            Ok(0) => Err(SendError::FileTooShort { position: slice.position }),
+            Ok(sent) => {
+                *resident -= sent as u64;
+                if slice.is_empty() {
+                    self.segments.pop_front();
                 }
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
-                    return Poll::Ready(Err(SendError::File { position: slice.position, error }));
-                }
-                Err(error) => return Poll::Ready(Err(SendError::Socket(error))),
+                Ok(Some(sent as u64))
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // The socket may stay full for long: the pages are looked at again before the next try.
+                *resident = 0;
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                Err(SendError::File { position: slice.position, error })
+            }
+            Err(error) => Err(SendError::Socket(error)),
         }
     }
 }
