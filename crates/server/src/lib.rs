@@ -17,6 +17,7 @@ mod limits;
 mod listener;
 mod log_limit;
 pub mod logging;
+mod node;
 mod protocol;
 mod reactor;
 mod server;

@@ -1,0 +1,118 @@
+//! `mainstem serve`: runs a node until a signal ends it.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use mainstem_server::settings::{Arguments, Settings};
+use mainstem_server::{RunningServer, Server, logging, read_config};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Where a node listens when nothing says so: not reachable from other machines.
+const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
+const DATA_DIR_DEFAULT: &str = "./mainstem-data";
+
+/// Run a broker.
+///
+/// Settings come from the command line, then from environment variables (MAINSTEM_ and the key in capitals with
+/// underscores, for example MAINSTEM_LOG_RETENTION_HOURS), then from the file, then from Kafka's defaults. They bear Kafka's names;
+/// those of Mainstem alone begin with `mainstem.`. SIGTERM or SIGINT stops the broker in order, a second one at once.
+/// MAINSTEM_LOG sets what is logged to standard error, for example MAINSTEM_LOG=debug.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// A configuration file: TOML, or a Kafka file that ends in .properties
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The folder that holds all data (log.dirs) [default: ./mainstem-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// The address to listen on, port 0 for any free one (listeners) [default: 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// One setting; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How long an orderly stop waits for requests under way, in seconds (mainstem.grace.ms) [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    grace: Option<u32>,
+}
+
+impl Serve {
+    pub fn run(self) -> anyhow::Result<()> {
+        logging::start().with_context(|| format!("{} is no filter for log lines", logging::FILTER_VARIABLE))?;
+        let config = read_config(&self.settings()?)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        println!("mainstem {}", env!("CARGO_PKG_VERSION"));
+        let server = Server::start(config)?;
+        for line in server.report() {
+            println!("{line}");
+        }
+        let signals = watch_signals(&server)?;
+        println!("ready");
+        stop_at_signal(server, &signals)
+    }
+
+    fn settings(self) -> anyhow::Result<Settings> {
+        let mut set = self.set;
+        set.extend(self.grace.map(|seconds| format!("mainstem.grace.ms={}", u64::from(seconds) * 1000)));
+        let arguments = Arguments { config: self.config, data_dir: self.data_dir, listen: self.listen, set };
+        // Variables that are not text can be no settings of ours.
+        let environment =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut settings = Settings::collect(&arguments, environment, mainstem_server::setting_names())?;
+        settings.set_default("listeners", LISTENERS_DEFAULT);
+        if settings.get("log.dir").is_none() {
+            settings.set_default("log.dirs", DATA_DIR_DEFAULT);
+        }
+        Ok(settings)
+    }
+}
+
+/// Hears of SIGTERM and SIGINT from now on.
+fn watch_signals(server: &RunningServer) -> anyhow::Result<mpsc::Receiver<&'static str>> {
+    let (sender, receiver) = mpsc::channel();
+    let _context = server.runtime().enter();
+    for (kind, name) in [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT")] {
+        let mut signals = signal(kind).with_context(|| format!("{name} cannot be handled"))?;
+        let sender = sender.clone();
+        server.runtime().spawn(async move { while signals.recv().await.is_some() && sender.send(name).is_ok() {} });
+    }
+    Ok(receiver)
+}
+
+fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<()> {
+    let name = signals.recv().context("the reactors ended by themselves")?;
+    tracing::info!("{name}: stopping");
+    let (stopped, done) = mpsc::channel();
+    let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        let drained = server.stop();
+        // Nobody waits any more when a second signal came.
+        let _ = stopped.send(drained);
+    })?;
+    loop {
+        match done.recv_timeout(Duration::from_millis(20)) {
+            Ok(drained) => {
+                tracing::info!(
+                    "stopped: {} connections closed, {} of them cut, logs closed",
+                    drained.connections,
+                    drained.cut
+                );
+                return Ok(());
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                // A thread that panicked has said so itself.
+                let _ = stopping.join();
+                anyhow::bail!("the stop failed: the next start will check the logs");
+            }
+        }
+        if let Ok(name) = signals.try_recv() {
+            tracing::warn!("{name} again: the process ends at once, the next start will check the logs");
+            std::process::exit(1);
+        }
+    }
+}

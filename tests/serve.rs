@@ -1,0 +1,175 @@
+//! `mainstem serve` as a process: settings, start, stop.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn mainstem(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mainstem"));
+    // Variables of whoever runs the tests are no part of them.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTEM_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments);
+    command
+}
+
+fn last_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+/// Runs a command that must fail, and gives its last line on standard error.
+fn failure(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    last_line(&output)
+}
+
+struct Server {
+    child: Child,
+    lines: Vec<String>,
+}
+
+impl Server {
+    /// Starts a broker and waits until it says `ready`.
+    fn start(data: &Path, more: &[&str]) -> Server {
+        let mut command = mainstem(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data).args(more).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let mut lines = Vec::new();
+        for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
+            lines.push(line.unwrap());
+            if lines.last().is_some_and(|line| line == "ready") {
+                return Server { child, lines };
+            }
+        }
+        panic!("it ended with {:?} after {lines:?}", child.wait());
+    }
+
+    fn address(&self) -> String {
+        let line = self.lines.iter().find_map(|line| line.strip_prefix("listening on ")).unwrap();
+        line.split(' ').next().unwrap().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    fn exit_code(mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already when the test is good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// ApiVersions version 0, correlation id 7.
+const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
+
+fn ask_api_versions(address: &str) -> std::net::TcpStream {
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(&API_VERSIONS).unwrap();
+    let mut start = [0; 10];
+    socket.read_exact(&mut start).unwrap();
+    assert_eq!(start[4..], [0, 0, 0, 7, 0, 0]);
+    socket
+}
+
+#[test]
+fn an_unknown_key_or_a_bad_value_stops_the_start_and_is_named_in_the_last_line() {
+    let line = failure(&mut mainstem(&["serve", "--set", "log.segment.byte=1"]));
+    assert!(line.contains("log.segment.byte") && line.contains("--set"), "{line}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.toml");
+    std::fs::write(&path, "node.id = 3\n\n[log]\nsegment.bytes = \"much\"\n").unwrap();
+    let line = failure(mainstem(&["serve", "--config"]).arg(&path));
+    assert!(["log.segment.bytes", "much", "server.toml line 4"].iter().all(|part| line.contains(part)), "{line}");
+    let line = failure(mainstem(&["serve"]).env("MAINSTEM_NUM_PARTITIONS", "0"));
+    assert!(["num.partitions", "0", "MAINSTEM_NUM_PARTITIONS"].iter().all(|part| line.contains(part)), "{line}");
+    let line = failure(mainstem(&["serve"]).env("MAINSTEM_NUM_PARTITION", "1"));
+    assert!(line.contains("MAINSTEM_NUM_PARTITION "), "{line}");
+    let line = failure(&mut mainstem(&["serve", "--config", "absent.toml"]));
+    assert!(line.contains("absent.toml"), "{line}");
+    let line = failure(mainstem(&["serve"]).env("MAINSTEM_LOG", "=what="));
+    assert!(line.contains("MAINSTEM_LOG"), "{line}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_in_the_last_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let line = failure(mainstem(&["serve", "--listen", &address, "--data-dir"]).arg(folder.path()));
+    assert!(line.contains(&address), "{line}");
+}
+
+#[test]
+fn the_start_says_where_it_listens_and_what_is_promised_and_sigterm_ends_it_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.lines[0], format!("mainstem {}", env!("CARGO_PKG_VERSION")));
+    for start in ["listening on 127.0.0.1:", "data folder /", "durability os "] {
+        assert!(server.lines.iter().any(|line| line.starts_with(start)), "{start} in {:?}", server.lines);
+    }
+    let mut client = ask_api_versions(&server.address());
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    let server = Server::start(folder.path(), &["--set", "mainstem.durability=disk"]);
+    assert!(server.lines.iter().any(|line| line.starts_with("durability disk ")), "{:?}", server.lines);
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_folder_has_one_broker() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), &[]);
+    let line = failure(mainstem(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path()));
+    assert!(line.contains(&*folder.path().to_string_lossy()), "{line}");
+}
+
+#[test]
+fn the_file_of_a_kafka_is_understood_and_the_command_line_beats_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.properties");
+    let text = "# a Kafka\nprocess.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\nlisteners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2\n\
+        controller.listener.names=CONTROLLER\nlog.dirs=/does/not/exist\nadvertised.listeners=PLAINTEXT://broker.example:\\\n   1234\n";
+    std::fs::write(&path, text).unwrap();
+    let server = Server::start(&folder.path().join("data"), &["--config", path.to_str().unwrap()]);
+    assert!(
+        server.lines.iter().any(|line| line.ends_with("clients are told broker.example:1234")),
+        "{:?}",
+        server.lines
+    );
+}
+
+#[test]
+fn help_names_every_option() {
+    let output = mainstem(&["serve", "--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in
+        ["--config", "--data-dir", "--listen", "--set", "--grace", "MAINSTEM_LOG", "127.0.0.1:9092", "./mainstem-data"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(mainstem(&["serve", "--nonsense"]).output().unwrap().status.code(), Some(2));
+}
