@@ -1,1 +1,66 @@
-//! Fuzz targets: each is a plain function over bytes, so that the same code runs under libFuzzer and as a test over the corpus.
+//! Fuzz targets: each is a plain function over bytes, so that the same code runs under libFuzzer and as a test over the
+//! corpus.
+//!
+//! A target may do anything but panic, hang, or allocate without bound. How to run them: `fuzz/README.md`.
+//!
+//! To add a target:
+//! 1. a file `src/targets/<name>.rs` with `pub fn run(data: &[u8])`, declared in `src/targets/mod.rs`;
+//! 2. a line in [`TARGETS`];
+//! 3. some small inputs in `corpus/<name>/` (at least one; a test reads them all);
+//! 4. the crate under test in `Cargo.toml`.
+
+pub mod targets;
+
+/// What the fuzzer, the tests and `xtask` can run.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Name on the command line and of the corpus folder.
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+}
+
+/// All targets. `xtask` runs each of them for some seconds.
+pub const TARGETS: &[Target] = &[
+    Target { name: "kafka_request", run: targets::kafka_request::run },
+    Target { name: "kafka_response", run: targets::kafka_response::run },
+    Target { name: "coordinator_record", run: targets::coordinator_record::run },
+    Target { name: "metadata_record", run: targets::metadata_record::run },
+    // Record batch, decompressors and on-disk structures: one line each here, in this order.
+];
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().copied().find(|target| target.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_survives_its_corpus_cut_anywhere_and_bits_flipped() {
+        for target in TARGETS {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
+            let mut inputs = 0;
+            for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+                let data = std::fs::read(entry.unwrap().path()).unwrap();
+                (target.run)(&data);
+                for length in 0..data.len().min(256) {
+                    (target.run)(&data[..length]);
+                    let mut flipped = data.clone();
+                    flipped[length] ^= 1 << (length % 8);
+                    (target.run)(&flipped);
+                }
+                inputs += 1;
+            }
+            assert!(inputs > 0, "{} has no corpus", target.name);
+            (target.run)(&[]);
+        }
+    }
+
+    #[test]
+    fn targets_are_found_by_name() {
+        assert!(target("kafka_request").is_some());
+        assert!(target("nothing").is_none());
+    }
+}

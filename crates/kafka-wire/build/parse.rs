@@ -85,7 +85,7 @@ pub fn parse_text(file: &str, text: &str) -> Result<Vec<Message>, String> {
 
 fn depth_of(line: &str) -> Result<usize, String> {
     let blanks = line.len() - line.trim_start_matches(' ').len();
-    if blanks % 2 == 0 { Ok(blanks / 2) } else { Err("indentation is not a multiple of two".into()) }
+    if blanks.is_multiple_of(2) { Ok(blanks / 2) } else { Err("indentation is not a multiple of two".into()) }
 }
 
 /// The struct that takes the fields below this field: one declared earlier or a new one; none for plain types.

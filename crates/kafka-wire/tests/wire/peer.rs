@@ -13,12 +13,15 @@ use crate::entries::{Entry, entries};
 use crate::model::{Random, Value, message, random_struct};
 use crate::schema::Message;
 
+/// The number of bytes left unread, and the bytes written.
+type PeerRecoded = Result<(usize, Vec<u8>), String>;
+
 struct Peer {
     name: &'static str,
     lowest: i16,
     highest: i16,
-    /// Decodes and encodes again; the bytes left unread, and the bytes written.
-    recode: fn(&[u8], i16) -> Result<(usize, Vec<u8>), String>,
+    /// Decodes and encodes again.
+    recode: fn(&[u8], i16) -> PeerRecoded,
 }
 
 macro_rules! peers {
