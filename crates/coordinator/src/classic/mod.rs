@@ -19,6 +19,4 @@ pub use group::GroupState;
 
 pub(crate) use context::Context;
 pub(crate) use group::ClassicGroup;
-#[cfg(test)]
-pub(crate) use subscription::encode_subscription;
 pub(crate) use undo::Undo;

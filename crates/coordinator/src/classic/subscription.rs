@@ -25,20 +25,19 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 #[cfg(test)]
-pub(crate) fn encode_subscription(topics: &[&str]) -> Vec<u8> {
-    let mut bytes = vec![0, 1];
-    bytes.extend((topics.len() as i32).to_be_bytes());
-    for topic in topics {
-        bytes.extend((topic.len() as i16).to_be_bytes());
-        bytes.extend(topic.as_bytes());
-    }
-    bytes.extend((-1i32).to_be_bytes());
-    bytes
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    fn encode_subscription(topics: &[&str]) -> Vec<u8> {
+        let mut bytes = vec![0, 1];
+        bytes.extend((topics.len() as i32).to_be_bytes());
+        for topic in topics {
+            bytes.extend((topic.len() as i16).to_be_bytes());
+            bytes.extend(topic.as_bytes());
+        }
+        bytes.extend((-1i32).to_be_bytes());
+        bytes
+    }
 
     #[test]
     fn topics_of_a_subscription_are_read_and_what_follows_is_ignored() {

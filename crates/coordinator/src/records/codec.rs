@@ -10,7 +10,7 @@ use mainstem_kafka_wire::records::offset_commit_value::OffsetCommitValue;
 use mainstem_kafka_wire::{
     DecodeError, EncodeError, Message, Reader, decode_versioned, encode_key, encode_versioned, read_version,
 };
-use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs};
 
 use super::{FoundRecord, GroupMetadata, OffsetsRecord, StoredMember};
 use crate::foreign::{ForeignKey, names_member};
@@ -45,6 +45,20 @@ impl OffsetsRecord {
             OffsetsRecord::GroupMetadata { value, .. } => value.as_ref().map(encode_group).transpose(),
             OffsetsRecord::ForeignTombstone { .. } => Ok(None),
         }
+    }
+
+    /// Reads a record of the log; `None` if it is of a kind that is not written here.
+    ///
+    /// # Errors
+    /// The record is cut short or malformed.
+    pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Option<OffsetsRecord>, RecordError> {
+        Ok(match FoundRecord::decode(key, value)? {
+            FoundRecord::OffsetCommit { group, topic, partition, value } => {
+                Some(OffsetsRecord::OffsetCommit { group, topic, partition: PartitionIndex(partition), value })
+            }
+            FoundRecord::GroupMetadata { group, value } => Some(OffsetsRecord::GroupMetadata { group, value }),
+            FoundRecord::Foreign { .. } | FoundRecord::Unknown => None,
+        })
     }
 }
 
