@@ -49,7 +49,7 @@ fn policies(seeds: u64) -> impl Iterator<Item = CrashPolicy> {
 }
 
 /// Runs the script until it stops after `mutations`; gives the disk, the oracle and the epoch, and whether it stopped.
-fn run_until(mutations: u64) -> (MemFs, Oracle, u32, bool) {
+pub fn run_until(mutations: u64) -> (MemFs, Oracle, u32, bool) {
     let fs = MemFs::new();
     fs.stop_after(mutations);
     let Ok(mut rig) = Rig::on(fs.clone(), Oracle::default(), 0) else { return (fs, Oracle::default(), 0, true) };

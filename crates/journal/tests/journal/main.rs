@@ -5,4 +5,7 @@ mod support;
 mod basics;
 mod crash;
 mod faults;
+mod flusher;
+mod gate;
 mod model;
+mod recovery;

@@ -336,12 +336,11 @@ impl Rig {
         self.oracle.durable = before.durable.min(entry.number as usize);
         self.oracle.others.push(before.current);
         self.oracle.current.truncate(entry.number as usize);
-        self.flushed = self.flushed.filter(|(_, number)| *number <= entry.number).or(Some((to, entry.number)));
+        self.flushed = self.flushed.map(|was| if was.1 > entry.number { (to, entry.number) } else { was });
         self.journal.truncate_to(to).map_err(|error| error.to_string())?;
         self.epoch += 1;
         // What the cut removed never comes back; what was not acknowledged before it went with it.
         self.oracle.others.clear();
-        self.flushed = Some((to, entry.number)).filter(|(to, _)| self.journal.durable() == Some(*to)).or(self.flushed);
         Ok(())
     }
 
