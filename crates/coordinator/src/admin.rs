@@ -8,7 +8,7 @@ use mainstem_types::PartitionIndex;
 use crate::shard::Group;
 use crate::{
     CommittedPartition, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupState, GroupType, ListedGroup,
-    MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetDeleteRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
+    MAX_TOMBSTONES_PER_OUTCOME, OffsetDeleteRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
 };
 
 impl GroupShard {
@@ -48,7 +48,7 @@ impl GroupShard {
 
     /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the last,
     /// and if one before it cannot be appended, the last one has failed as well.
-    pub fn delete_group(&mut self, token: ReplyToken, group_id: &str, now: Now) -> Vec<Outcome> {
+    pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<Outcome> {
         let found = self.check_loaded().and_then(|()| match self.groups.get(group_id) {
             None => Err(GroupError::GroupIdNotFound),
             Some(Group::Classic(group)) => group.validate_delete().map(|()| group.id.clone()),
@@ -59,8 +59,6 @@ impl GroupShard {
             Ok(group_id) => group_id,
             Err(error) => return vec![Outcome::reply(token, Reply::DeleteGroup(Err(error)))],
         };
-        let mut unused = Outcome::default();
-        self.on_classic(&group_id, now, &mut unused, |group, ctx| group.cancel_timers(ctx));
         let offsets = self.offsets.partitions_of(&group_id);
         let offsets =
             offsets.iter().map(|(topic, partition)| OffsetsRecord::offset_tombstone(&group_id, topic, *partition));
@@ -69,7 +67,7 @@ impl GroupShard {
     }
 
     /// Deletes single offsets. Topics that the group's members read are refused, one by one.
-    pub fn offset_delete(&mut self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
+    pub fn offset_delete(&self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
         let found = self.check_loaded().and_then(|()| match self.groups.get(request.group_id) {
             None => Err(GroupError::GroupIdNotFound),
             Some(Group::Classic(group)) => group.validate_offset_delete(),
@@ -100,7 +98,7 @@ impl GroupShard {
     }
 
     /// Removes the offsets of topics that were deleted, in all groups. To be called on every shard.
-    pub fn topics_deleted(&mut self, topics: &[&str]) -> Vec<Outcome> {
+    pub fn topics_deleted(&self, topics: &[&str]) -> Vec<Outcome> {
         let deleted: BTreeSet<&str> = topics.iter().copied().collect();
         let mut records = Vec::new();
         for group in self.offsets.groups() {

@@ -1,4 +1,4 @@
-//! The records of `__consumer_offsets`, in Kafka's schemas (`docs/formats` of Kafka: group coordinator records).
+//! The records of `__consumer_offsets`, in Kafka's schemas.
 //!
 //! ```text
 //! key   | kind int16 | the kind's fields

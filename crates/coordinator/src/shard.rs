@@ -190,7 +190,7 @@ impl GroupShard {
                     let error = failure.as_group_error();
                     self.on_classic(&group, now, &mut outcome, |group, ctx| {
                         group.refuse_all_parked(ctx, &error);
-                        group.cancel_timers(ctx);
+                        group.cancel_timers(ctx.timers);
                     });
                     self.groups.remove(&group);
                     if let Some(replaced) = replaced {
@@ -222,8 +222,13 @@ impl GroupShard {
                 self.on_classic(&group, now, &mut outcome, |group, ctx| group.sync_timer_fired(ctx));
             }
             TimerKey::ForeignMember { group, member } => {
-                if let Some(Group::Foreign(group)) = self.groups.get(&group) {
-                    outcome.records = group.tombstones(Some(&member));
+                if let Some(Group::Foreign(known)) = self.groups.get(&group) {
+                    outcome.records = known.tombstones(Some(&member));
+                }
+                if !outcome.records.is_empty() {
+                    // Once more, in case they cannot be appended.
+                    let again_ms = now.monotonic_ms.saturating_add(self.config.foreign_session_timeout_ms.max(1));
+                    self.timers.schedule(TimerKey::ForeignMember { group, member }, again_ms);
                 }
             }
             TimerKey::OffsetExpiry => outcome = self.expire_offsets(now),
@@ -289,7 +294,8 @@ impl GroupShard {
     fn apply_group(&mut self, group_id: &Arc<str>, value: Option<&GroupMetadata>) {
         match value {
             None => {
-                if let Some(Group::Classic(_)) = self.groups.get(group_id) {
+                if let Some(Group::Classic(group)) = self.groups.get(group_id) {
+                    group.cancel_timers(&mut self.timers);
                     self.groups.remove(group_id);
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::group::{ClassicGroup, GroupState, InitialDelay};
-use crate::timers::TimerKey;
+use crate::timers::{TimerKey, Timers};
 use crate::{GroupError, OffsetsRecord, Reply, SyncedGroup};
 
 impl ClassicGroup {
@@ -194,11 +194,11 @@ impl ClassicGroup {
     }
 
     /// Cancels every timer of the group, for a group that goes away.
-    pub(crate) fn cancel_timers(&self, ctx: &mut Context<'_>) {
+    pub(crate) fn cancel_timers(&self, timers: &mut Timers) {
         for member_id in self.members.keys().chain(&self.pending_join) {
-            ctx.cancel_session(&self.id, member_id);
+            timers.cancel(&TimerKey::Session { group: self.id.clone(), member: member_id.clone() });
         }
-        ctx.timers.cancel(&TimerKey::Join { group: self.id.clone() });
-        ctx.timers.cancel(&TimerKey::Sync { group: self.id.clone() });
+        timers.cancel(&TimerKey::Join { group: self.id.clone() });
+        timers.cancel(&TimerKey::Sync { group: self.id.clone() });
     }
 }

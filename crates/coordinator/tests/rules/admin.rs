@@ -7,8 +7,7 @@ use crate::bed::{Bed, GROUP, Join, subscription};
 
 fn delete(bed: &mut Bed, group: &str) -> Result<(), GroupError> {
     let token = bed.token();
-    let now = bed.now();
-    for outcome in bed.shard.delete_group(token, group, now) {
+    for outcome in bed.shard.delete_group(token, group) {
         bed.run(outcome);
     }
     match &bed.answers[&token] {

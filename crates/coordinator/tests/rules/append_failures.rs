@@ -1,6 +1,6 @@
 //! What is promised only with a record, fails without it; and the group is as it was, or rebalances.
 
-use mainstem_coordinator::{AppendFailure, GroupError};
+use mainstem_coordinator::{AppendFailure, GroupConfig, GroupError, Reply};
 use mainstem_types::Offset;
 
 use crate::bed::{Bed, Join};
@@ -92,4 +92,44 @@ fn a_sweep_that_is_not_stored_is_made_again() {
     assert_eq!(bed.fetch(false).offset, Offset(1));
     bed.pass_ms(600_000);
     assert_eq!(bed.fetch(false).offset, Offset(-1));
+}
+
+#[test]
+fn a_deletion_that_is_not_stored_leaves_the_group_as_it_was() {
+    let mut bed = Bed::new();
+    assert!(bed.join_now(&Join { requires_known_member_id: true, ..Join::default() }).is_err());
+    let session_ends = bed.shard.next_deadline_ms();
+    bed.fail_next_append = Some(AppendFailure::NotReplicated);
+    let token = bed.token();
+    for outcome in bed.shard.delete_group(token, "group") {
+        bed.run(outcome);
+    }
+    assert_eq!(bed.answers[&token], Reply::DeleteGroup(Err(GroupError::CoordinatorNotAvailable)));
+    assert_eq!((bed.state(), bed.shard.next_deadline_ms()), ("Empty", session_ends));
+}
+
+#[test]
+fn a_shard_that_goes_answers_what_is_parked_and_then_refuses() {
+    let mut bed = Bed::new();
+    let (ids, _) = bed.stable_group(2);
+    let leader = bed.join(&Join::as_member(&ids[0]));
+    let now = bed.now();
+    let answers = bed.shard.unload(now);
+    assert_eq!(answers, [(leader, Reply::Join(Err(GroupError::NotCoordinator)))]);
+    assert_eq!(bed.shard.next_deadline_ms(), None);
+    assert_eq!(bed.join_now(&Join::default()), Err(GroupError::CoordinatorLoadInProgress));
+}
+
+#[test]
+fn a_group_that_is_too_large_when_read_rebalances() {
+    let mut bed = Bed::new();
+    let (ids, generation) = bed.stable_group(3);
+    bed.shard = bed.replayed();
+    bed.shard.set_config(GroupConfig { max_group_size: 2, ..GroupConfig::default() });
+    let outcome = bed.shard.loaded(bed.now());
+    bed.run(outcome);
+    assert_eq!(bed.heartbeat(&ids[0], generation), Err(GroupError::RebalanceInProgress));
+    let tokens: Vec<_> = ids.iter().map(|id| bed.join(&Join::as_member(id))).collect();
+    assert_eq!(bed.joined(tokens[2]), Err(GroupError::GroupMaxSizeReached));
+    assert_eq!(bed.joined(tokens[0]).unwrap().members.len(), 2);
 }

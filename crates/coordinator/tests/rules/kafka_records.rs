@@ -110,8 +110,10 @@ fn groups_of_other_kinds_with_members_refuse_classic_members_until_the_sessions_
         assert_eq!(bed.join_now(&join(group)), Err(GroupError::InconsistentGroupProtocol));
         assert_eq!(bed.shard.describe_group(group), Err(GroupError::GroupIdNotFound));
     }
+    bed.fail_next_append = Some(AppendFailure::NotReplicated);
     bed.pass_ms(45_000);
-    assert!(listed(&bed).contains(&("g-848-live".into(), "consumer", "Empty")));
+    bed.pass_ms(45_000);
+    assert!(listed(&bed).contains(&("g-848-live".into(), "consumer", "Empty")), "at the second attempt");
     let token = bed.join(&join("g-848-live"));
     assert!(bed.is_parked(token));
     assert_eq!(bed.join_now(&join("g-share")), Err(GroupError::InconsistentGroupProtocol), "a share group stays one");
