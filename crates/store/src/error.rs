@@ -43,14 +43,13 @@ pub enum AppendError {
     #[error("{partition}: the batch cannot be compressed as compression.type asks: {reason}")]
     Recompression { partition: TopicPartition, reason: Arc<mainstem_record::RecompressError> },
     /// Offsets or epochs of a batch that came with both do not continue the log.
-    #[error("{partition}: a batch with offset {found} and epoch {found_epoch} cannot follow offset {expected} and epoch {epoch}")]
-    NotNext {
-        partition: TopicPartition,
-        expected: Offset,
-        epoch: LeaderEpoch,
-        found: Offset,
-        found_epoch: LeaderEpoch,
-    },
+    #[error(
+        "{partition}: a batch with offset {found} and epoch {found_epoch} cannot follow offset {expected} and epoch {epoch}"
+    )]
+    NotNext { partition: TopicPartition, expected: Offset, epoch: LeaderEpoch, found: Offset, found_epoch: LeaderEpoch },
+    /// Nothing of the batch was written; the log goes on as soon as there is room again.
+    #[error("{partition}: no space left on the device for {bytes} bytes; free space, then send it again")]
+    DiskFull { partition: TopicPartition, bytes: u64 },
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The log was closed, or its topic deleted.
@@ -65,6 +64,9 @@ pub enum ReadError {
     OutOfRange { partition: TopicPartition, offset: Offset, log_start: Offset, log_end: Offset },
     #[error("{partition}: the bytes at offset {offset} ({path}, byte {position}) are no batch", path = path.display())]
     Corrupt { partition: TopicPartition, offset: Offset, path: PathBuf, position: u64 },
+    /// The bytes were deleted or cut while they were being looked for; the read can be repeated.
+    #[error("{partition}: what was to be read has just been deleted")]
+    Gone { partition: TopicPartition },
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error("{partition} is closed")]
@@ -84,8 +86,13 @@ pub enum OpenError {
     Locked { path: PathBuf, holder: String },
     #[error("{path} belongs to topic id {found}, not {expected}", path = path.display())]
     TopicId { path: PathBuf, found: mainstem_types::TopicId, expected: mainstem_types::TopicId },
-    #[error("{path} exists already", path = path.display())]
+    #[error("{path} exists already and holds data; move it away, or open it", path = path.display())]
     Exists { path: PathBuf },
+    /// The first segment of a new log was refused.
+    #[error("{0}")]
+    Journal(String),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
 }
 
 /// Why the start of a log could not be raised.

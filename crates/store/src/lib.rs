@@ -27,16 +27,17 @@ pub mod partition_log;
 mod small_file;
 
 pub use config::{Compression, Durability, LogConfig};
-pub use data_folder::{DataFolder, FolderEntry, FolderReport, StopKind};
+pub use data_folder::{DataFolder, FolderEntry, FolderReport, NewLog, StopKind};
 pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::meta_properties::MetaProperties;
+pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
-    AppendContext, Appended, LogPositions, LogRecovery, Origin, PartitionLog, ProducerSummary, ReadChunk, ReadRequest,
-    Reading, RetentionOutcome, StoreEnv, TimestampOffset,
+    AppendContext, Appended, DurableListener, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
+    ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, StoreEnv, TimestampOffset,
 };
 pub use small_file::Loaded;
 

@@ -1,150 +1,181 @@
 //! The data folder: one process, many logs, the checkpoints over them.
+//!
+//! Order at the start: lock, `abort` written, `.kafka_cleanshutdown` removed, both durable before a log is touched. Order at the end: logs
+//! closed, checkpoints written, `.kafka_cleanshutdown` written, `abort` removed. So a crash at any point is seen as one.
 
-use mainstem_types::{Offset, TopicId, TopicPartition};
+mod checkpoints;
+mod classify;
+mod lifecycle;
+
+#[cfg(test)]
+mod tests;
+
+pub use classify::{FolderEntry, FolderReport, StopKind};
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use checkpoints::{Checkpoints, Known};
+use mainstem_env::{File, OpenOptions};
+use mainstem_types::{Offset, PartitionIndex, TopicId, TopicPartition};
+use parking_lot::Mutex;
+
 use crate::config::LogConfig;
 use crate::error::OpenError;
-use crate::formats::meta_properties::MetaProperties;
-use crate::formats::names::Parting;
-use crate::partition_log::{LogRecovery, PartitionLog, StoreEnv};
+use crate::formats::meta_properties::{self, MetaProperties};
+use crate::formats::{clean_shutdown, lock, names};
+use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, StoreEnv, io_error};
+use crate::small_file;
 
-/// How the folder was left by whoever used it last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopKind {
-    /// Nobody used it before.
-    New,
-    /// `.kafka_cleanshutdown` is there and `abort` is not. The epoch is the broker's registration, -1 if unknown.
-    Clean { broker_epoch: i64 },
-    /// Killed, or the machine stopped: logs are scanned from their recovery points.
-    Unclean,
-}
-
-/// A folder of a partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderEntry {
-    pub partition: TopicPartition,
-    /// From `partition.metadata`; `None` if that file is absent.
-    pub topic_id: Option<TopicId>,
-    pub path: PathBuf,
-}
-
-/// What was found when the folder was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderReport {
-    pub stop: StopKind,
-    /// Live partitions, `__cluster_metadata-0` not among them.
-    pub partitions: Vec<FolderEntry>,
-    /// Folders on the way out, `-delete`, `-future` and `-stray`.
-    pub parted: Vec<(PathBuf, TopicPartition, Parting)>,
-    /// Entries that are neither ours nor Kafka's; left alone.
-    pub unknown: Vec<PathBuf>,
-    /// Partition folders whose `partition.metadata` is empty or damaged, with the reason.
-    pub unreadable: Vec<(PathBuf, String)>,
-}
+const META_PROPERTIES: &str = "meta.properties";
 
 /// An open data folder. Dropping it without [`DataFolder::close`] leaves it as a crash would.
 #[derive(Debug)]
-pub struct DataFolder {}
+pub struct DataFolder {
+    env: Arc<StoreEnv>,
+    path: PathBuf,
+    /// Keeps the lock.
+    _lock: Arc<dyn File>,
+    clean: bool,
+    /// As found at the start.
+    known: Known,
+    checkpoints: Mutex<Checkpoints>,
+    /// `-delete` folders, and the monotonic time at which each may go.
+    leaving: Mutex<Vec<(PathBuf, Duration)>>,
+}
 
 impl DataFolder {
     /// Locks the folder (creates it if absent), looks at every entry, writes `abort`, removes `.kafka_cleanshutdown`.
     pub fn open(env: &Arc<StoreEnv>, path: &Path) -> Result<(DataFolder, FolderReport), OpenError> {
-        todo!("{env:?} {path:?}")
+        let fs = env.fs.as_ref();
+        fs.create_dir_all_synced(path).map_err(io_error(path))?;
+        let lock = take_lock(env, path)?;
+        let mut report = classify::classify(fs, path)?;
+        let known = Known::load(fs, path, &mut report.unreadable)?;
+        let abort = path.join(lock::ABORT_FILE_NAME);
+        fs.atomic_write(&abort, &lock::encode(std::process::id())).map_err(io_error(&abort))?;
+        let mark = path.join(clean_shutdown::FILE_NAME);
+        if fs.exists(&mark).map_err(io_error(&mark))? {
+            fs.remove_file(&mark).and_then(|()| fs.sync_dir(path)).map_err(io_error(&mark))?;
+        }
+        let folder = DataFolder {
+            env: Arc::clone(env),
+            path: path.to_owned(),
+            _lock: lock,
+            clean: matches!(report.stop, StopKind::Clean { .. }),
+            checkpoints: Mutex::new(Checkpoints::new(known.generation)),
+            known,
+            leaving: Mutex::default(),
+        };
+        let found = report.parted.iter().filter(|(_, _, parting)| *parting == names::Parting::Delete);
+        folder.leaving.lock().extend(found.map(|(path, ..)| (path.clone(), Duration::ZERO)));
+        Ok((folder, report))
     }
 
     pub fn path(&self) -> &Path {
-        todo!()
+        &self.path
     }
 
     pub fn env(&self) -> &Arc<StoreEnv> {
-        todo!()
+        &self.env
     }
 
-    /// `meta.properties`; `None` in a new folder.
+    /// `meta.properties`; `None` in a new folder. An empty or damaged one is an error: whose folder it is must not be guessed.
     pub fn meta_properties(&self) -> Result<Option<MetaProperties>, OpenError> {
-        todo!()
+        let path = self.path.join(META_PROPERTIES);
+        small_file::load(self.env.fs.as_ref(), &path, meta_properties::decode)?.required(&path)
     }
 
     /// Writes `meta.properties`, durably. What formats a new folder.
     pub fn write_meta_properties(&self, properties: &MetaProperties) -> Result<(), OpenError> {
-        todo!("{properties:?}")
+        let path = self.path.join(META_PROPERTIES);
+        self.env.fs.atomic_write(&path, &meta_properties::encode(properties)).map_err(io_error(&path))
     }
 
     /// Opens (or creates, in a new folder) the log of the cluster's metadata.
+    ///
+    /// Kafka keeps no checkpoint of it, so only ours tells up to where it needs no scan, whoever stopped last.
     pub fn open_metadata_log(&self, config: Arc<LogConfig>) -> Result<(Arc<PartitionLog>, LogRecovery), OpenError> {
-        todo!("{config:?}")
+        let partition = metadata_partition();
+        let folder = self.path.join(names::METADATA_FOLDER);
+        let fs = self.env.fs.as_ref();
+        if !fs.exists(&folder.join("partition.metadata")).map_err(io_error(&folder))? && !self.has_segments(&folder)? {
+            let log =
+                PartitionLog::create(&self.env, &folder, partition, TopicId::CLUSTER_METADATA, Arc::clone(&config))?;
+            fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
+            return Ok((Arc::new(log), LogRecovery::default()));
+        }
+        let facts = OpenFacts {
+            clean: false,
+            recovery_point: self.known.positions.get(names::METADATA_FOLDER).map(|position| Offset(*position)),
+            log_start: None,
+        };
+        let (log, recovery) = PartitionLog::open(&self.env, &folder, partition, &facts, config)?;
+        Ok((Arc::new(log), recovery))
     }
 
-    /// Opens a partition of the report. Any thread; logs of one folder may be opened in parallel.
-    pub fn open_log(
-        &self,
-        entry: &FolderEntry,
-        config: Arc<LogConfig>,
-    ) -> Result<(Arc<PartitionLog>, LogRecovery), OpenError> {
-        todo!("{entry:?} {config:?}")
-    }
-
-    /// Creates the folder of a new partition, durably.
-    pub fn create_log(
-        &self,
-        partition: &TopicPartition,
-        topic_id: TopicId,
-        config: Arc<LogConfig>,
-    ) -> Result<Arc<PartitionLog>, OpenError> {
-        todo!("{partition} {topic_id} {config:?}")
-    }
-
-    /// As [`DataFolder::create_log`] for many, with one sync of the folder for all of them.
-    pub fn create_logs(
-        &self,
-        partitions: &[(TopicPartition, TopicId, Arc<LogConfig>)],
-    ) -> Result<Vec<Arc<PartitionLog>>, OpenError> {
-        todo!("{}", partitions.len())
-    }
-
-    /// Closes a log and renames its folder to `<topic>-<partition>.<id>-delete`, durably. Its files go with
-    /// [`DataFolder::remove_due`], after `delay`; readers that hold slices go on.
-    pub fn delete_log(&self, log: &PartitionLog, delay: Duration) -> Result<(), OpenError> {
-        todo!("{log:?} {delay:?}")
-    }
-
-    /// Deletes a folder of the report that was never opened (its topic was deleted while the broker was down).
-    pub fn delete_entry(&self, entry: &FolderEntry, delay: Duration) -> Result<(), OpenError> {
-        todo!("{entry:?} {delay:?}")
-    }
-
-    /// Parks a folder whose topic the metadata does not know: renames it to `…-stray`. Gives the new path.
-    pub fn park_stray(&self, entry: &FolderEntry) -> Result<PathBuf, OpenError> {
-        todo!("{entry:?}")
-    }
-
-    /// Removes `-delete` folders whose delay is over (those found at the start: at once); gives their number.
-    pub fn remove_due(&self) -> usize {
-        todo!()
-    }
-
-    /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks that are given.
-    /// Files of partitions in `logs` only. To be called about once a minute, and after log starts were raised.
-    pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
-        todo!("{}", logs.len())
+    fn has_segments(&self, folder: &Path) -> Result<bool, OpenError> {
+        let fs = self.env.fs.as_ref();
+        if !fs.exists(folder).map_err(io_error(folder))? {
+            return Ok(false);
+        }
+        let entries = fs.read_dir(folder).map_err(io_error(folder))?;
+        let segment = |name: &str| names::parse_segment_file(name, names::LOG).is_some();
+        Ok(entries.iter().filter_map(|entry| entry.name.to_str()).any(segment))
     }
 
     /// High watermarks as of the last checkpoint.
     pub fn high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {
-        todo!("{partition}")
+        self.known.high_watermarks.get(partition).copied()
     }
 
     /// Bytes that can still be written.
     pub fn free_space(&self) -> std::io::Result<u64> {
-        todo!()
+        self.env.fs.free_space(&self.path)
     }
 
-    /// Closes every log, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`.
-    /// If a log cannot be closed the folder stays marked as unclean, and the error says why.
+    /// Closes every log, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`. Logs come with
+    /// their high watermarks, the metadata log among them.
+    ///
+    /// If a log cannot be closed the others are, the folder stays marked as unclean, and the error says why.
     pub fn close(&self, logs: &[(Arc<PartitionLog>, Offset)], broker_epoch: i64) -> Result<(), OpenError> {
-        todo!("{} {broker_epoch}", logs.len())
+        let mut failed = None;
+        for (log, _) in logs {
+            if let Err(error) = log.close() {
+                tracing::error!(partition = %log.partition(), "not closed cleanly: {error}");
+                failed.get_or_insert(error);
+            }
+        }
+        self.write_checkpoints(logs)?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let fs = self.env.fs.as_ref();
+        let mark = self.path.join(clean_shutdown::FILE_NAME);
+        let bytes = clean_shutdown::encode(clean_shutdown::CleanShutdown { broker_epoch });
+        fs.atomic_write(&mark, &bytes).map_err(io_error(&mark))?;
+        let abort = self.path.join(lock::ABORT_FILE_NAME);
+        fs.remove_file(&abort).and_then(|()| fs.sync_dir(&self.path)).map_err(io_error(&abort))
     }
 }
+
+fn metadata_partition() -> TopicPartition {
+    TopicPartition::new("__cluster_metadata", PartitionIndex(0))
+}
+
+fn take_lock(env: &StoreEnv, path: &Path) -> Result<Arc<dyn File>, OpenError> {
+    let lock_path = path.join(lock::LOCK_FILE_NAME);
+    let file = env.fs.open(&lock_path, &OpenOptions::create()).map_err(io_error(&lock_path))?;
+    if !file.try_lock().map_err(io_error(&lock_path))? {
+        let holder = env.fs.read_all(&lock_path).ok().and_then(|bytes| lock::decode(&bytes));
+        let holder = holder.map_or_else(String::new, |id| format!(" (process {id})"));
+        return Err(OpenError::Locked { path: path.to_owned(), holder });
+    }
+    let bytes = lock::encode(std::process::id());
+    file.set_len(0).and_then(|()| file.write_all_at(&bytes, 0)).map_err(io_error(&lock_path))?;
+    Ok(file)
+}
+
+/// One log to create.
+pub type NewLog = (TopicPartition, TopicId, Arc<LogConfig>);

@@ -24,8 +24,11 @@ pub fn encode(mark: CleanShutdown) -> Vec<u8> {
 }
 
 pub fn decode(bytes: &[u8]) -> Result<CleanShutdown, FormatError> {
-    let json: Json = serde_json::from_str(text(WHAT, bytes)?)
-        .map_err(|e| FormatError::Json { what: WHAT, line: e.line(), column: e.column() })?;
+    let json: Json = serde_json::from_str(text(WHAT, bytes)?).map_err(|e| FormatError::Json {
+        what: WHAT,
+        line: e.line(),
+        column: e.column(),
+    })?;
     match json.version {
         0 => Ok(CleanShutdown { broker_epoch: json.broker_epoch }),
         found => Err(FormatError::Version { what: WHAT, found, supported: 0 }),

@@ -27,10 +27,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<EpochEntry>, FormatError> {
     let mut entries: Vec<EpochEntry> = Vec::new();
     let count = super::offset_checkpoint::lines(WHAT, text(WHAT, bytes)?, |number, line| {
         let entry = line.split_once(' ').and_then(|(epoch, offset)| {
-            Some(EpochEntry {
-                epoch: LeaderEpoch(epoch.parse().ok()?),
-                start_offset: Offset(offset.parse().ok()?),
-            })
+            Some(EpochEntry { epoch: LeaderEpoch(epoch.parse().ok()?), start_offset: Offset(offset.parse().ok()?) })
         });
         let entry = entry.ok_or_else(|| line_error(WHAT, number, "`epoch offset`", line))?;
         if entries.last().is_some_and(|p| entry.epoch <= p.epoch || entry.start_offset < p.start_offset) {

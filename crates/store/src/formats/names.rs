@@ -80,7 +80,8 @@ pub enum FolderName {
 pub fn parse_folder(name: &str) -> FolderName {
     for parting in Parting::ALL {
         if let Some(head) = name.strip_suffix(parting.suffix()) {
-            let parsed = head.rsplit_once('.').filter(|(_, id)| !id.is_empty()).and_then(|(head, _)| parse_partition(head));
+            let parsed =
+                head.rsplit_once('.').filter(|(_, id)| !id.is_empty()).and_then(|(head, _)| parse_partition(head));
             return parsed.map_or(FolderName::Other, |partition| FolderName::Parted(partition, parting));
         }
     }

@@ -71,8 +71,11 @@ pub fn encode(state: &QuorumState) -> Vec<u8> {
 }
 
 pub fn decode(bytes: &[u8]) -> Result<QuorumState, FormatError> {
-    let json: Json = serde_json::from_str(text(WHAT, bytes)?)
-        .map_err(|e| FormatError::Json { what: WHAT, line: e.line(), column: e.column() })?;
+    let json: Json = serde_json::from_str(text(WHAT, bytes)?).map_err(|e| FormatError::Json {
+        what: WHAT,
+        line: e.line(),
+        column: e.column(),
+    })?;
     let content = match json.data_version {
         0 => QuorumContent::StaticVoters {
             cluster_id: json.cluster_id,
@@ -102,13 +105,15 @@ mod tests {
 
     fn content() -> impl Strategy<Value = QuorumContent> {
         prop_oneof![
-            (".{0,10}", any::<i64>(), prop::collection::vec(any::<i32>(), 0..5)).prop_map(|(cluster_id, applied, voters)| {
-                QuorumContent::StaticVoters {
-                    cluster_id,
-                    applied_offset: Offset(applied),
-                    voters: voters.into_iter().map(NodeId).collect(),
+            (".{0,10}", any::<i64>(), prop::collection::vec(any::<i32>(), 0..5)).prop_map(
+                |(cluster_id, applied, voters)| {
+                    QuorumContent::StaticVoters {
+                        cluster_id,
+                        applied_offset: Offset(applied),
+                        voters: voters.into_iter().map(NodeId).collect(),
+                    }
                 }
-            }),
+            ),
             any::<[u8; 16]>().prop_map(|id| QuorumContent::Dynamic { voted_directory_id: TopicId(id) }),
         ]
     }

@@ -1,0 +1,222 @@
+//! Making a log durable, and what is checkpointed of it.
+
+use super::state::State;
+use super::{PartitionLog, durability, index_file, segment_base};
+use crate::error::{LogStartError, StorageError};
+use crate::formats::{epoch_checkpoint, names};
+use mainstem_journal::Location;
+use mainstem_types::Offset;
+
+/// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most about this
+/// much and what was written in between.
+const CHECKPOINT_SYNC_BYTES: u64 = 32 << 20;
+pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
+
+/// What the checkpoint files of the data folder say of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CheckpointEntry {
+    pub(crate) recovery_point: Offset,
+    pub(crate) log_start: Offset,
+    /// The log start is not where the first segment begins: it must be remembered.
+    pub(crate) log_start_matters: bool,
+}
+
+impl PartitionLog {
+    /// Asks for a sync of everything below `offset`; the durable listener is told. True: it is durable already.
+    pub fn request_flush(&self, offset: Offset) -> bool {
+        if self.durability.end() >= offset {
+            return true;
+        }
+        let mut state = self.state.lock();
+        let end = self.mark_end(&mut state);
+        drop(state);
+        self.ask_flusher(end);
+        self.durability.end() >= offset
+    }
+
+    /// `flush.ms`: asks for a sync if the oldest record that no flush covers is older than that. To be called about once a second.
+    pub fn flush_if_due(&self) {
+        let flush_ms = self.config.load().flush_ms;
+        if flush_ms == i64::MAX {
+            return;
+        }
+        let now = self.env.clock.monotonic();
+        let mut state = self.state.lock();
+        let due = state.dirty_since.is_some_and(|since| now.saturating_sub(since).as_millis() as i64 >= flush_ms);
+        if due {
+            let end = self.mark_end(&mut state);
+            drop(state);
+            self.ask_flusher(end);
+        }
+    }
+
+    /// Syncs everything on this thread. Gives the durable end.
+    pub fn flush_blocking(&self) -> Result<Offset, StorageError> {
+        self.check_alive()?;
+        let mut state = self.state.lock();
+        self.mark_end(&mut state);
+        drop(state);
+        match self.journal.flush() {
+            Ok(Some(up_to)) => self.durable_up_to(up_to),
+            Ok(None) => {}
+            Err(failure) => {
+                let error = durability::storage_error(&failure);
+                self.durability.tell(Err(error.clone()));
+                return Err(error);
+            }
+        }
+        Ok(self.durability.end())
+    }
+
+    /// Who is told of a new durable end. One listener a log; the last one set counts.
+    pub fn set_durable_listener(&self, listener: super::DurableListener) {
+        self.durability.set_listener(listener);
+    }
+
+    fn mark_end(&self, state: &mut State) -> Location {
+        let end = Location::new(segment_base(state.active.base), state.end_position);
+        self.durability.mark(end, state.next_offset);
+        state.dirty_since = None;
+        end
+    }
+
+    pub(super) fn ask_flusher(&self, end: Location) {
+        if self.env.flusher.request(&self.journal, end) {
+            self.durable_up_to(end);
+        }
+    }
+
+    fn durable_up_to(&self, location: Location) {
+        if let Some(offset) = self.durability.reached(location) {
+            self.durability.tell(Ok(offset));
+        }
+    }
+
+    /// What may be written into the checkpoint files now. Syncs the log if it has grown much, and the files that a recovery from
+    /// the returned point relies on.
+    pub(crate) fn prepare_checkpoint(&self) -> Result<CheckpointEntry, StorageError> {
+        if self.failure().is_none() {
+            let grown = {
+                let mut state = self.state.lock();
+                let grown = state.bytes_since_checkpoint >= CHECKPOINT_SYNC_BYTES && !state.closed;
+                if grown {
+                    state.bytes_since_checkpoint = 0;
+                    self.take_snapshot(&mut state)?;
+                }
+                grown
+            };
+            if grown {
+                self.flush_blocking()?;
+            }
+        }
+        // Before the views are looked at: what becomes durable meanwhile may rely on views that are not.
+        let durable_end = self.durability.end();
+        self.sync_sealed_indexes()?;
+        self.write_epochs()?;
+        let state = self.state.lock();
+        let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
+        let unsynced = state.unsynced_indexes.first().copied().unwrap_or(durable_end);
+        Ok(CheckpointEntry {
+            recovery_point: durable_end.min(unsynced).min(state.next_offset),
+            log_start: state.log_start,
+            log_start_matters: state.log_start > first,
+        })
+    }
+
+    fn sync_sealed_indexes(&self) -> Result<(), StorageError> {
+        let (sealed, snapshot) = {
+            let state = self.state.lock();
+            (state.unsynced_indexes.clone(), state.last_snapshot.filter(|last| state.synced_snapshot != Some(*last)))
+        };
+        if let Some(offset) = snapshot {
+            let path = self.file(offset, names::PRODUCER_SNAPSHOT);
+            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+            self.state.lock().synced_snapshot = Some(offset);
+        }
+        for base in sealed {
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+                let path = self.file(base, suffix);
+                index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+            }
+            self.state.lock().unsynced_indexes.retain(|known| *known != base);
+        }
+        Ok(())
+    }
+
+    /// Writes `leader-epoch-checkpoint`, durably, if it is not up to date.
+    pub(super) fn write_epochs(&self) -> Result<(), StorageError> {
+        let bytes = {
+            let mut state = self.state.lock();
+            if !std::mem::take(&mut state.epochs.dirty) {
+                return Ok(());
+            }
+            epoch_checkpoint::encode(state.epochs.entries())
+        };
+        let path = self.folder.join(EPOCH_FILE);
+        self.fs().atomic_write(&path, &bytes).map_err(|error| {
+            self.state.lock().epochs.dirty = true;
+            self.fail("write", &path, error)
+        })
+    }
+
+    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable when the data folder wrote its checkpoints
+    /// ([`crate::DataFolder::write_checkpoints`]). An offset at or below the present start changes nothing. Gives the log start.
+    pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
+        self.check_alive()?;
+        let mut state = self.state.lock();
+        let limit = high_watermark.min(state.next_offset);
+        if offset > limit || offset < Offset::ZERO {
+            let (partition, log_start) = (self.partition.clone(), state.log_start);
+            return Err(LogStartError::OutOfRange { partition, offset, log_start, limit });
+        }
+        if offset > state.log_start {
+            state.log_start = offset;
+            state.epochs.truncate_start(offset);
+        }
+        state.check();
+        Ok(state.log_start)
+    }
+
+    /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now on.
+    pub fn close(&self) -> Result<(), StorageError> {
+        {
+            let mut state = self.state.lock();
+            if std::mem::replace(&mut state.closed, true) {
+                return Ok(());
+            }
+        }
+        self.check_alive()?;
+        self.close_files().inspect_err(|error| {
+            let _ = self.failed.set(error.clone());
+        })
+    }
+
+    /// Refuses appends and reads from now on; what is in memory is dropped with the log.
+    pub(crate) fn close_for_deletion(&self) {
+        self.state.lock().closed = true;
+        self.journal.release_idle();
+    }
+
+    fn close_files(&self) -> Result<(), StorageError> {
+        let base = {
+            let mut state = self.state.lock();
+            self.seal_indexes(&mut state)?;
+            self.take_snapshot(&mut state)?;
+            self.mark_end(&mut state);
+            let base = state.active.base;
+            if state.bytes_since_checkpoint > 0 && !state.unsynced_indexes.contains(&base) {
+                state.unsynced_indexes.push(base);
+            }
+            base
+        };
+        match self.journal.close() {
+            Ok(Some(up_to)) => self.durable_up_to(up_to),
+            Ok(None) => {}
+            Err(mainstem_journal::CloseError::Failed(failure)) => return Err(durability::storage_error(&failure)),
+        }
+        self.sync_sealed_indexes()?;
+        self.write_epochs()?;
+        tracing::debug!(partition = %self.partition, active = %base, "closed");
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Going over the headers of a segment file, without its payloads.
+
+use std::io;
+
+use mainstem_env::File;
+use mainstem_record::{BatchHeader, HEADER_SIZE, peek};
+
+/// One read gets the headers of all batches between two index entries, when batches are small.
+const WALK_BYTES: usize = 4096;
+
+/// What a visitor of headers wants next.
+pub(crate) enum Step {
+    Next,
+    Stop,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Walked {
+    /// At the end of the span, or where the visitor stopped it.
+    Whole,
+    /// Before bytes that are no batch, or one that reaches over the end of the span.
+    Corrupt { position: u64 },
+}
+
+/// Shows the header and the position of each batch that begins in `start..end`.
+pub(crate) fn walk(
+    file: &dyn File,
+    start: u64,
+    end: u64,
+    mut visit: impl FnMut(u64, &BatchHeader) -> Step,
+) -> io::Result<Walked> {
+    let mut buffer = [0u8; WALK_BYTES];
+    let (mut buffer_at, mut filled) = (start, 0);
+    let mut position = start;
+    while position < end {
+        if position + HEADER_SIZE as u64 > buffer_at + filled as u64 {
+            buffer_at = position;
+            let want = (end - position).min(WALK_BYTES as u64) as usize;
+            filled = file.read_full_at(&mut buffer[..want], position)?;
+        }
+        let at = (position - buffer_at) as usize;
+        let bytes = buffer.get(at..filled).and_then(|bytes| bytes.first_chunk::<HEADER_SIZE>());
+        let header = bytes.filter(|bytes| peek(*bytes).is_ok()).map(BatchHeader::read);
+        let next = header.map(|header| (header, position + header.size_in_bytes() as u64));
+        let Some((header, next)) = next.filter(|(_, next)| *next <= end) else {
+            return Ok(Walked::Corrupt { position });
+        };
+        if let Step::Stop = visit(position, &header) {
+            break;
+        }
+        position = next;
+    }
+    Ok(Walked::Whole)
+}
+
+/// The header at a position, if there is a plausible one.
+pub(crate) fn header_at(file: &dyn File, position: u64) -> io::Result<Option<BatchHeader>> {
+    let mut bytes = [0; HEADER_SIZE];
+    let count = file.read_full_at(&mut bytes, position)?;
+    Ok((count == HEADER_SIZE && peek(&bytes).is_ok()).then(|| BatchHeader::read(&bytes)))
+}

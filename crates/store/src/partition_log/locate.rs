@@ -1,0 +1,163 @@
+//! From offsets to byte positions: the index gets close, headers do the rest.
+
+use std::io;
+
+use super::headers::{self, Step, Walked};
+use super::{PartitionLog, index_file, segment_base};
+use crate::error::{ReadError, StorageError};
+use crate::formats::names;
+use crate::formats::offset_index::OffsetIndexEntry;
+use mainstem_journal::Location;
+use mainstem_record::BatchHeader;
+use mainstem_types::Offset;
+use std::sync::Arc;
+
+const HINTS: usize = 4;
+
+/// Where the last readers stopped: the next read of a consumer begins there, without a look into the index.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    entries: [Option<(Offset, Location)>; HINTS],
+    next: usize,
+}
+
+impl Hints {
+    pub(crate) fn add(&mut self, offset: Offset, location: Location) {
+        let known = self.entries.iter_mut().flatten().find(|(known, _)| *known == offset);
+        match known {
+            Some(entry) => entry.1 = location,
+            None => {
+                self.entries[self.next] = Some((offset, location));
+                self.next = (self.next + 1) % HINTS;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, offset: Offset) -> Option<Location> {
+        self.entries.iter().flatten().find(|(known, _)| *known == offset).map(|(_, location)| *location)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Hints::default();
+    }
+}
+
+/// A part of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) base: Offset,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl PartitionLog {
+    /// The position of the first batch whose last offset is `offset` or above; `segment_end` if there is none in the segment.
+    pub(crate) fn locate(&self, base: Offset, offset: Offset, segment_end: u64) -> Result<u64, ReadError> {
+        if offset <= base {
+            return Ok(0);
+        }
+        let start =
+            self.index_start(base, segment_end, |entry| i64::from(entry.relative_offset) <= offset.0 - base.0)?;
+        let mut found = segment_end;
+        self.walk(Span { base, start, end: segment_end }, |position, header| {
+            if header.last_offset() >= offset {
+                found = position;
+                return Step::Stop;
+            }
+            Step::Next
+        })?;
+        Ok(found)
+    }
+
+    /// The position of the last indexed batch that fulfils the condition; 0 if there is none. An entry that the log contradicts
+    /// is not believed.
+    pub(crate) fn index_start(
+        &self,
+        base: Offset,
+        segment_end: u64,
+        holds: impl Fn(&OffsetIndexEntry) -> bool,
+    ) -> Result<u64, ReadError> {
+        let Some(entry) = self.index_entry(base, holds)? else { return Ok(0) };
+        let position = u64::from(entry.position);
+        if position >= segment_end {
+            return Ok(0);
+        }
+        let header = self.header_at(base, position)?;
+        let right = header.is_some_and(|header| header.last_offset() == base.plus(entry.relative_offset.into()));
+        Ok(if right { position } else { 0 })
+    }
+
+    fn index_entry(
+        &self,
+        base: Offset,
+        holds: impl Fn(&OffsetIndexEntry) -> bool,
+    ) -> Result<Option<OffsetIndexEntry>, ReadError> {
+        let in_file = {
+            let state = self.state.lock();
+            if state.active.base == base {
+                let index = &state.active.offsets;
+                let after = index.pending.partition_point(&holds);
+                if after > 0 {
+                    return Ok(Some(index.pending[after - 1]));
+                }
+                Some(index.in_file)
+            } else {
+                None
+            }
+        };
+        if in_file == Some(0) {
+            return Ok(None);
+        }
+        let path = self.file(base, names::INDEX);
+        index_file::last_where(self.fs(), &path, in_file, holds).map_err(|error| self.read_failed(path, error))
+    }
+
+    /// The header of the batch at a position, if there is a plausible one.
+    pub(crate) fn header_at(&self, base: Offset, position: u64) -> Result<Option<BatchHeader>, ReadError> {
+        let at = Location::new(segment_base(base), position);
+        let slice = self.journal.slice(at, 0).map_err(|error| self.journal_read_failed(error))?;
+        headers::header_at(slice.file.as_ref(), position)
+            .map_err(|error| self.read_failed(self.file(base, names::LOG), error))
+    }
+
+    /// Shows the headers of the batches that begin in a span. Reads no payload. Bytes in the span that are no whole batch are an error.
+    pub(crate) fn walk(&self, span: Span, visit: impl FnMut(u64, &BatchHeader) -> Step) -> Result<(), ReadError> {
+        let at = Location::new(segment_base(span.base), span.start);
+        let slice = self.journal.slice(at, span.end.saturating_sub(span.start));
+        let slice = slice.map_err(|error| self.journal_read_failed(error))?;
+        let walked = headers::walk(slice.file.as_ref(), span.start, span.start + slice.len, visit);
+        match walked.map_err(|error| self.read_failed(self.file(span.base, names::LOG), error))? {
+            Walked::Whole => Ok(()),
+            Walked::Corrupt { position } => Err(self.corrupt(span.base, position)),
+        }
+    }
+
+    pub(crate) fn read_bytes(&self, at: Location, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        self.journal.read_at(at, buffer).map_err(|error| self.journal_read_failed(error))
+    }
+
+    pub(crate) fn corrupt(&self, base: Offset, position: u64) -> ReadError {
+        ReadError::Corrupt {
+            partition: self.partition.clone(),
+            offset: base,
+            path: self.file(base, names::LOG),
+            position,
+        }
+    }
+
+    /// A read error concerns the one who reads; it does not end the log.
+    pub(crate) fn read_failed(&self, path: std::path::PathBuf, error: io::Error) -> ReadError {
+        ReadError::Storage(StorageError { action: "read", path, error: Arc::new(error) })
+    }
+
+    pub(crate) fn journal_read_failed(&self, error: mainstem_journal::ReadError) -> ReadError {
+        use mainstem_journal::ReadError as JournalError;
+        match error {
+            // The segment was deleted, or the log cut, between the look-up and the read.
+            JournalError::NoSegment { .. } | JournalError::PastEnd { .. } => {
+                ReadError::Gone { partition: self.partition.clone() }
+            }
+            JournalError::Io { path, source } => self.read_failed(path, source),
+        }
+    }
+}

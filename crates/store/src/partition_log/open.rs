@@ -1,0 +1,394 @@
+//! Creating and opening: trust what is known to be good, scan the rest, make lost views again.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::active_index::ActiveIndex;
+use super::durability::Durability;
+use super::epochs::Epochs;
+use super::flush::EPOCH_FILE;
+use super::listing::Listing;
+use super::producers::Producers;
+use super::scanner::{NoScan, RecoveryScanner};
+use super::state::{SegmentView, State};
+use super::types::LogRecovery;
+use super::views::{SegmentEnd, SegmentFile, random_below};
+use super::{PartitionLog, StoreEnv, journal_options, segment_base};
+use crate::config::LogConfig;
+use crate::error::OpenError;
+use crate::formats::{epoch_checkpoint, names, partition_metadata, producer_snapshot, transaction_index};
+use crate::small_file::{self, Loaded};
+use arc_swap::ArcSwap;
+use mainstem_env::OpenOptions;
+use mainstem_journal::{Journal, Location, OpenError as JournalError, RecoverFrom};
+use mainstem_types::{Offset, TopicId, TopicPartition};
+use parking_lot::Mutex;
+
+pub(crate) const METADATA_FILE: &str = "partition.metadata";
+
+/// What is known about a log before it is opened, from the checkpoints of its data folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFacts {
+    /// The folder was left orderly: indexes and snapshots are trusted.
+    pub clean: bool,
+    /// Everything below is known to be durable and whole. `None`: nothing is known.
+    pub recovery_point: Option<Offset>,
+    /// From `log-start-offset-checkpoint`.
+    pub log_start: Option<Offset>,
+}
+
+impl PartitionLog {
+    /// Creates the folder of a new partition. Its files are durable when this returns; its name is when the caller has synced the
+    /// folder above ([`crate::DataFolder::create_log`] does).
+    pub fn create(
+        env: &Arc<StoreEnv>,
+        folder: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: Arc<LogConfig>,
+    ) -> Result<PartitionLog, OpenError> {
+        let fs = env.fs.as_ref();
+        fs.create_dir_all(folder).map_err(io_error(folder))?;
+        let listing = Listing::read(fs, folder).map_err(io_error(folder))?;
+        if !listing.segments.is_empty() {
+            return Err(OpenError::Exists { path: folder.to_owned() });
+        }
+        let metadata = folder.join(METADATA_FILE);
+        fs.atomic_write(&metadata, &partition_metadata::encode(topic_id)).map_err(io_error(&metadata))?;
+        let (log, _) = PartitionLog::open(env, folder, partition, &OpenFacts::default(), config)?;
+        Ok(log)
+    }
+
+    /// Opens an existing folder; scans from the recovery point on unless the stop was clean. The usual way is [`crate::DataFolder::open_log`].
+    pub fn open(
+        env: &Arc<StoreEnv>,
+        folder: &Path,
+        partition: TopicPartition,
+        facts: &OpenFacts,
+        config: Arc<LogConfig>,
+    ) -> Result<(PartitionLog, LogRecovery), OpenError> {
+        let opening = Opening::begin(env, folder, partition, facts, config)?;
+        let trusted = opening.trusted_end()?;
+        let opened = match trusted {
+            Some(end) => opening.open_trusted(end)?,
+            None => opening.open_scanning()?,
+        };
+        opening.assemble(opened)
+    }
+}
+
+/// A log on its way.
+struct Opening<'a> {
+    env: &'a Arc<StoreEnv>,
+    folder: &'a Path,
+    partition: TopicPartition,
+    facts: &'a OpenFacts,
+    config: Arc<LogConfig>,
+    listing: Listing,
+    topic_id: Option<TopicId>,
+    /// `None`: the file is absent or damaged while there is data. It is made again from the batches.
+    epochs: Option<Epochs>,
+}
+
+/// What came out of either way to open.
+struct Opened {
+    journal: Journal,
+    index: ActiveIndex,
+    end_position: u64,
+    next_offset: Offset,
+    epochs: Epochs,
+    producers: Producers,
+    with_aborted: Vec<Offset>,
+    recovery: LogRecovery,
+}
+
+/// Where a scan begins, and what is known at that place.
+struct ScanStart {
+    from: RecoverFrom,
+    offset: Offset,
+    index: Option<ActiveIndex>,
+}
+
+impl<'a> Opening<'a> {
+    fn begin(
+        env: &'a Arc<StoreEnv>,
+        folder: &'a Path,
+        partition: TopicPartition,
+        facts: &'a OpenFacts,
+        config: Arc<LogConfig>,
+    ) -> Result<Self, OpenError> {
+        let fs = env.fs.as_ref();
+        let listing = Listing::read(fs, folder).map_err(io_error(folder))?;
+        let topic_id = match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
+            Loaded::Content(id) => Some(id),
+            Loaded::Absent => None,
+            damaged => {
+                tracing::warn!(%partition, "partition.metadata cannot be used: {damaged:?}");
+                None
+            }
+        };
+        let epochs = match small_file::load(fs, &folder.join(EPOCH_FILE), epoch_checkpoint::decode)? {
+            Loaded::Content(entries) => Some(Epochs::new(entries)),
+            other => {
+                if other != Loaded::Absent {
+                    tracing::warn!(%partition, "{EPOCH_FILE} is made again from the log: {other:?}");
+                }
+                None
+            }
+        };
+        Ok(Opening { env, folder, partition, facts, config, listing, topic_id, epochs })
+    }
+
+    fn segment_file<R>(
+        &self,
+        base: Offset,
+        work: impl FnOnce(&SegmentFile<'_>) -> io::Result<R>,
+    ) -> Result<R, OpenError> {
+        let path = self.folder.join(names::segment_file(base, names::LOG));
+        let fs = self.env.fs.as_ref();
+        let run = || {
+            let file = fs.open(&path, &OpenOptions::read())?;
+            let len = file.len()?;
+            work(&SegmentFile { fs, folder: self.folder, base, file: file.as_ref(), len })
+        };
+        run().map_err(io_error(&path))
+    }
+
+    /// The end of the log, if it can be taken as it is: after an orderly stop, or when nothing was written since everything was
+    /// durable. `None`: it must be scanned.
+    fn trusted_end(&self) -> Result<Option<(SegmentEnd, u64)>, OpenError> {
+        let Some(last) = self.listing.segments.last().copied() else { return Ok(None) };
+        let interval = self.config.index_interval_bytes;
+        let (end, len) = self.segment_file(last, |segment| Ok((segment.load_end(interval)?, segment.len)))?;
+        let Some(end) = end else { return Ok(None) };
+        let has_epochs = self.epochs.is_some() || end.next_offset == self.listing.segments[0];
+        let nothing_new = self.facts.recovery_point == Some(end.next_offset);
+        Ok((has_epochs && (self.facts.clean || nothing_new)).then_some((end, len)))
+    }
+
+    fn open_trusted(&self, (end, end_position): (SegmentEnd, u64)) -> Result<Opened, OpenError> {
+        let mut recovery = LogRecovery::default();
+        recovery.indexes_rebuilt += self.rebuild_missing_indexes(|_| true)?;
+        let journal = self.open_journal(RecoverFrom::Clean, &mut NoScan)?.0;
+        Ok(Opened {
+            journal,
+            index: end.index,
+            end_position,
+            next_offset: end.next_offset,
+            epochs: self.epochs.clone().unwrap_or_default(),
+            producers: self.producers_at(end.next_offset)?,
+            with_aborted: self.listing.transaction_indexes.iter().copied().collect(),
+            recovery,
+        })
+    }
+
+    fn open_scanning(&self) -> Result<Opened, OpenError> {
+        let start = self.scan_start()?;
+        let first_scanned = start.index.as_ref().map_or(start.offset, |index| index.base);
+        let mut recovery = LogRecovery { logs: 1, ..LogRecovery::default() };
+        recovery.indexes_rebuilt += self.rebuild_missing_indexes(|base| base < first_scanned)?;
+        let mut scanner = RecoveryScanner {
+            fs: self.env.fs.as_ref(),
+            folder: self.folder,
+            interval_bytes: self.config.index_interval_bytes,
+            gaps_allowed: self.config.cleanup_compact,
+            durable_before: self.facts.recovery_point.unwrap_or(Offset::ZERO),
+            next_offset: start.offset,
+            producers: self.producers_at(start.offset)?,
+            epochs: self.epochs.clone().unwrap_or_default(),
+            aborted: self.aborted_before(&start)?,
+            index: start.index,
+            segments_with_aborted: Vec::new(),
+            rebuilt: 0,
+            error: None,
+        };
+        let (journal, report) = self.open_journal(start.from, &mut scanner)?;
+        if report.found_damage() {
+            tracing::warn!(partition = %self.partition, "{report}");
+        }
+        let finished = scanner.finish_segment(false);
+        scanner.error.map_or(finished, Err).map_err(io_error(self.folder))?;
+        recovery.segments_scanned = report.segments_scanned as usize;
+        recovery.bytes_scanned = report.bytes_scanned;
+        recovery.bytes_cut = report.cut.map_or(0, |cut| cut.bytes);
+        recovery.segments_parked = report.parked.len();
+        recovery.indexes_rebuilt += scanner.rebuilt;
+        let end = self.end_of(&journal)?;
+        let base = Offset(end.segment.0 as i64);
+        let index = scanner.index.filter(|index| index.base == base).unwrap_or_else(|| ActiveIndex::new(base));
+        let before = self.listing.transaction_indexes.iter().copied().filter(|base| *base < first_scanned);
+        let with_aborted = before.chain(scanner.segments_with_aborted.iter().copied()).collect();
+        let mut epochs = scanner.epochs;
+        epochs.truncate_end(scanner.next_offset.max(base));
+        // Whatever the file said, it is to be what the batches say.
+        epochs.dirty |= self.epochs.as_ref() != Some(&epochs);
+        Ok(Opened {
+            journal,
+            index,
+            end_position: end.position,
+            next_offset: scanner.next_offset.max(base),
+            epochs,
+            producers: scanner.producers,
+            with_aborted,
+            recovery,
+        })
+    }
+
+    /// The end of the journal, which gets its first segment here if it has none.
+    fn end_of(&self, journal: &Journal) -> Result<Location, OpenError> {
+        if journal.end().is_none() {
+            let base = self.facts.log_start.unwrap_or(Offset::ZERO);
+            journal.roll(segment_base(base)).map_err(|error| OpenError::Journal(error.to_string()))?;
+            for suffix in [names::INDEX, names::TIME_INDEX] {
+                let path = self.folder.join(names::segment_file(base, suffix));
+                self.env.fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
+            }
+        }
+        Ok(journal.end().unwrap_or_default())
+    }
+
+    fn open_journal(
+        &self,
+        from: RecoverFrom,
+        scanner: &mut dyn mainstem_journal::EntryScanner,
+    ) -> Result<(Journal, mainstem_journal::RecoveryReport), OpenError> {
+        let options = journal_options(&self.config);
+        Journal::open(&self.env.host, self.folder, options, from, scanner).map_err(|error| match error {
+            JournalError::Directory { dir, source } => OpenError::Io { path: dir, error: source },
+            JournalError::Read { path, source } | JournalError::Repair { path, source, .. } => {
+                OpenError::Io { path, error: source }
+            }
+        })
+    }
+
+    /// As late as the recovery point and a producer snapshot allow: at a snapshot in the segment of the recovery point, or at the
+    /// beginning of that segment.
+    fn scan_start(&self) -> Result<ScanStart, OpenError> {
+        let segments = &self.listing.segments;
+        let first = segments.first().copied().unwrap_or(self.facts.log_start.unwrap_or(Offset::ZERO));
+        let known = self.facts.recovery_point.filter(|point| self.epochs.is_some() && *point >= first);
+        let Some(point) = known else {
+            return Ok(ScanStart { from: RecoverFrom::Start, offset: first, index: None });
+        };
+        let base = segments[segments.partition_point(|base| *base <= point).saturating_sub(1)];
+        for snapshot in self.listing.snapshots.iter().rev().filter(|offset| **offset > base && **offset <= point) {
+            if self.snapshot(*snapshot)?.is_none() {
+                continue;
+            }
+            let found = self.segment_file(base, |segment| {
+                let Some((position, Some(header))) = segment.locate(*snapshot)? else { return Ok(None) };
+                if header.base_offset != *snapshot {
+                    return Ok(None);
+                }
+                Ok(Some((position, segment.index_before(position, *snapshot)?)))
+            })?;
+            if let Some((position, index)) = found {
+                let from = RecoverFrom::Checkpoint(Location::new(segment_base(base), position));
+                return Ok(ScanStart { from, offset: *snapshot, index: Some(index) });
+            }
+        }
+        let from = RecoverFrom::Checkpoint(Location::new(segment_base(base), 0));
+        Ok(ScanStart { from, offset: base, index: None })
+    }
+
+    fn snapshot(&self, offset: Offset) -> Result<Option<Producers>, OpenError> {
+        let path = self.folder.join(names::segment_file(offset, names::PRODUCER_SNAPSHOT));
+        let entries = small_file::load(self.env.fs.as_ref(), &path, producer_snapshot::decode)?.content();
+        Ok(entries.map(|entries| Producers::from_snapshot(&entries, offset)))
+    }
+
+    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it tell.
+    fn producers_at(&self, offset: Offset) -> Result<Producers, OpenError> {
+        let mut producers = Producers::default();
+        for snapshot in self.listing.snapshots.iter().rev().filter(|snapshot| **snapshot <= offset) {
+            if let Some(known) = self.snapshot(*snapshot)? {
+                producers = known;
+                break;
+            }
+        }
+        let first = self.listing.segments.first().copied().unwrap_or(offset);
+        let from = producers.end.max(first);
+        if from < offset {
+            let segments = &self.listing.segments;
+            let index = segments.partition_point(|base| *base <= from).saturating_sub(1);
+            for base in segments[index..].iter().filter(|base| **base < offset) {
+                self.segment_file(*base, |segment| segment.replay(&mut producers, from, offset))?;
+            }
+        }
+        producers.end = offset;
+        producers.expire(self.env.clock.wall_ms(), self.config.producer_id_expiration_ms);
+        Ok(producers)
+    }
+
+    /// What the transaction index of the segment in the middle of which a scan begins has from before.
+    fn aborted_before(&self, start: &ScanStart) -> Result<Vec<transaction_index::AbortedTransaction>, OpenError> {
+        let Some(index) = &start.index else { return Ok(Vec::new()) };
+        let path = self.folder.join(names::segment_file(index.base, names::TRANSACTION_INDEX));
+        let known = small_file::load(self.env.fs.as_ref(), &path, transaction_index::decode)?.content();
+        let mut known = known.unwrap_or_default();
+        known.retain(|aborted| aborted.last_offset < start.offset);
+        Ok(known)
+    }
+
+    /// Makes lost index files of sealed segments again; gives the number of segments.
+    fn rebuild_missing_indexes(&self, wanted: impl Fn(Offset) -> bool) -> Result<usize, OpenError> {
+        let mut rebuilt = 0;
+        let Some((_, sealed)) = self.listing.segments.split_last() else { return Ok(0) };
+        let complete = |base: &Offset| self.listing.indexes.contains(base) && self.listing.time_indexes.contains(base);
+        for base in sealed.iter().filter(|base| wanted(**base) && !complete(base)) {
+            let interval = self.config.index_interval_bytes;
+            self.segment_file(*base, |segment| {
+                if let Some(mut end) = segment.rebuild(interval)? {
+                    end.index.note_largest_time();
+                    segment.write_index(&mut end.index)?;
+                }
+                Ok(())
+            })?;
+            rebuilt += 1;
+        }
+        Ok(rebuilt)
+    }
+
+    fn assemble(self, opened: Opened) -> Result<(PartitionLog, LogRecovery), OpenError> {
+        let fs = self.env.fs.as_ref();
+        let journal = opened.journal;
+        let mut segments: Vec<_> =
+            journal.segment_bases().into_iter().map(|base| SegmentView::new(Offset(base.0 as i64))).collect();
+        segments.iter_mut().for_each(|segment| segment.has_aborted = opened.with_aborted.contains(&segment.base));
+        let bases: Vec<_> = segments.iter().map(|segment| segment.base).collect();
+        let newest = self.listing.remove_orphans(fs, self.folder, &bases, opened.next_offset);
+        let newest = newest.map_err(io_error(self.folder))?;
+        let first = bases.first().copied().unwrap_or(opened.next_offset);
+        let mut state = State::new(segments, opened.index, opened.end_position, opened.next_offset);
+        state.log_start = self.facts.log_start.unwrap_or(first).clamp(first, opened.next_offset);
+        state.active.jitter_ms =
+            random_below(self.env.rng.as_ref(), self.config.segment_jitter_ms.min(self.config.segment_ms));
+        state.epochs = opened.epochs;
+        state.producers = opened.producers;
+        state.last_snapshot = newest;
+        state.synced_snapshot = newest.filter(|_| self.facts.clean);
+        state.check();
+        let durability = Arc::new(Durability::new(opened.next_offset));
+        let observer = Arc::downgrade(&durability);
+        journal.set_observer(observer);
+        let log = PartitionLog {
+            env: Arc::clone(self.env),
+            partition: self.partition,
+            topic_id: self.topic_id,
+            folder: self.folder.to_owned(),
+            config: ArcSwap::new(self.config),
+            journal: Arc::new(journal),
+            state: Mutex::new(state),
+            durability,
+            hints: Mutex::default(),
+            failed: OnceLock::new(),
+        };
+        Ok((log, opened.recovery))
+    }
+}
+
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |error| OpenError::Io { path, error }
+}

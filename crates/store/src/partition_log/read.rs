@@ -1,0 +1,151 @@
+//! Reading whole batches.
+
+use super::headers::Step;
+use super::locate::Span;
+use super::types::{ReadChunk, ReadRequest, Reading};
+use super::{PartitionLog, segment_base};
+use crate::error::ReadError;
+use mainstem_journal::Location;
+use mainstem_types::Offset;
+
+/// Answers up to this size are copied out of the tail cache when it has them; larger ones are cheaper with sendfile.
+const TAIL_READ_BYTES_MAX: u64 = 64 << 10;
+
+/// The segment that a read looks into.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    base: Offset,
+    /// Exclusive; a batch ends there.
+    end: u64,
+    /// The base of the next segment, or the log end.
+    next: Offset,
+    /// Positions of the offsets `from` and `upper`, when they are recent appends.
+    from_position: Option<u64>,
+    upper_position: Option<u64>,
+}
+
+enum Plan {
+    Nothing,
+    Look(Place),
+}
+
+impl PartitionLog {
+    /// Whole batches from `from` on, of one segment. Empty at the log end and at or above `upper`. Does not read payload bytes.
+    pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
+        let mut from = request.from;
+        loop {
+            let place = match self.plan(from, request)? {
+                Plan::Nothing => return Ok(Reading::default()),
+                Plan::Look(place) => place,
+            };
+            match self.read_segment(&place, from, request) {
+                // Compaction left nothing at or above the offset in this segment.
+                Ok(None) => from = place.next,
+                Ok(Some(reading)) => return Ok(reading),
+                // Retention was faster; if it took this offset, the next plan says so.
+                Err(ReadError::Gone { .. }) if request.from < self.log_start() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn plan(&self, from: Offset, request: &ReadRequest) -> Result<Plan, ReadError> {
+        let state = self.state.lock();
+        if state.closed {
+            return Err(ReadError::Closed { partition: self.partition.clone() });
+        }
+        let (log_start, log_end) = (state.log_start, state.next_offset);
+        if request.from < log_start || request.from > log_end {
+            let partition = self.partition.clone();
+            return Err(ReadError::OutOfRange { partition, offset: request.from, log_start, log_end });
+        }
+        let upper = request.upper.min(log_end);
+        if from >= upper {
+            return Ok(Plan::Nothing);
+        }
+        let index = state.segment_index(from);
+        let base = state.segments[index].base;
+        let next_segment = state.segments.get(index + 1).map(|segment| segment.base);
+        if let Some(next) = next_segment {
+            drop(state);
+            let end = self.journal.segment_len(segment_base(base)).map_err(|error| self.journal_read_failed(error))?;
+            return Ok(Plan::Look(Place { base, end, next, from_position: None, upper_position: None }));
+        }
+        Ok(Plan::Look(Place {
+            base,
+            end: state.end_position,
+            next: log_end,
+            from_position: state.recent_position(from),
+            upper_position: state.recent_position(upper),
+        }))
+    }
+
+    fn read_segment(&self, place: &Place, from: Offset, request: &ReadRequest) -> Result<Option<Reading>, ReadError> {
+        let base = place.base;
+        let start = match place.from_position.or_else(|| self.hinted(base, from)) {
+            Some(position) => position,
+            None => self.locate(base, from, place.end)?,
+        };
+        if start >= place.end {
+            return Ok(None);
+        }
+        let upper_end = match place.upper_position {
+            _ if request.upper >= place.next => place.end,
+            Some(position) => position,
+            None => self.locate(base, request.upper, place.end)?,
+        };
+        let end = self.cut(Span { base, start, end: upper_end }, request)?;
+        if end <= start {
+            return Ok(Some(Reading::default()));
+        }
+        if end == place.end {
+            self.hints.lock().add(place.next, Location::new(segment_base(base), end));
+        }
+        let chunk = self.chunk(base, start, end)?;
+        Ok(Some(Reading { bytes: chunk.len(), chunks: vec![chunk] }))
+    }
+
+    fn hinted(&self, base: Offset, from: Offset) -> Option<u64> {
+        let location = self.hints.lock().get(from)?;
+        (location.segment == segment_base(base)).then_some(location.position)
+    }
+
+    /// The end of the last batch of the span that fits into `max_bytes`; of the first one, if that is asked for.
+    fn cut(&self, span: Span, request: &ReadRequest) -> Result<u64, ReadError> {
+        let limit = span.start.saturating_add(u64::from(request.max_bytes));
+        if span.end <= limit {
+            return Ok(span.end);
+        }
+        // An indexed batch begins where another one ends.
+        let indexed = self.index_start(span.base, span.end, |entry| u64::from(entry.position) <= limit)?;
+        let mut end = indexed.max(span.start);
+        let mut next_offset = None;
+        self.walk(Span { start: end, ..span }, |position, header| {
+            let batch_end = position + header.size_in_bytes() as u64;
+            if batch_end > limit && !(request.min_one_batch && position == span.start) {
+                return Step::Stop;
+            }
+            (end, next_offset) = (batch_end, Some(header.next_offset()));
+            Step::Next
+        })?;
+        if let Some(next_offset) = next_offset {
+            self.hints.lock().add(next_offset, Location::new(segment_base(span.base), end));
+        }
+        Ok(end)
+    }
+
+    fn chunk(&self, base: Offset, start: u64, end: u64) -> Result<ReadChunk, ReadError> {
+        let (at, len) = (Location::new(segment_base(base), start), end - start);
+        if len <= TAIL_READ_BYTES_MAX
+            && let Some(bytes) = self.journal.tail(at, len as usize)
+            && bytes.len() as u64 == len
+        {
+            return Ok(ReadChunk::Bytes(bytes));
+        }
+        let slice = self.journal.slice(at, len).map_err(|error| self.journal_read_failed(error))?;
+        if slice.len < len {
+            return Err(ReadError::Gone { partition: self.partition.clone() });
+        }
+        Ok(ReadChunk::Slice(slice))
+    }
+}

@@ -1,0 +1,206 @@
+//! Retention: whole segments from the front, by age, size and log start. Never waits for readers, never makes appenders wait for the disk
+//! (except for the roll of an active segment that is to go too).
+
+use std::time::Duration;
+
+use super::state::State;
+use super::types::RetentionOutcome;
+use super::{PartitionLog, durability, index_file, listing, segment_base};
+use crate::error::StorageError;
+use crate::formats::names;
+use crate::formats::time_index::TimeIndexEntry;
+use mainstem_journal::DeleteError;
+use mainstem_types::{Offset, TimestampMs};
+
+/// What retention knows about a segment.
+struct Candidate {
+    base: Offset,
+    /// The offset after its last one.
+    next: Offset,
+    bytes: u64,
+    newest_ms: i64,
+}
+
+impl PartitionLog {
+    /// Applies `retention.ms`, `retention.bytes` and the log start to whole segments below the high watermark; files of removed segments go
+    /// after `file.delete.delay.ms` ([`PartitionLog::remove_due_files`]). An active segment that is to go is rolled first.
+    pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
+        self.check_alive()?;
+        let candidates = self.candidates()?;
+        let count = self.deletable(&candidates, now, high_watermark);
+        let mut outcome = RetentionOutcome { log_start: self.log_start(), ..RetentionOutcome::default() };
+        if count > 0 {
+            let removed = self.drop_views(&candidates[..count])?;
+            outcome.segments_removed = removed.len();
+            outcome.bytes_removed = candidates[..removed.len()].iter().map(|candidate| candidate.bytes).sum();
+            outcome.log_start = self.log_start();
+        }
+        self.delete_files(&candidates[..outcome.segments_removed])?;
+        Ok(outcome)
+    }
+
+    fn candidates(&self) -> Result<Vec<Candidate>, StorageError> {
+        let (segments, active_bytes, active_time, end) = {
+            let state = self.state.lock();
+            let active_time = state.active.largest_time.map(|largest| largest.timestamp_ms);
+            (state.segments.clone(), state.end_position, active_time, state.next_offset)
+        };
+        let mut candidates = Vec::with_capacity(segments.len());
+        for (index, segment) in segments.iter().enumerate() {
+            let next = segments.get(index + 1).map(|next| next.base);
+            let path = self.file(segment.base, names::LOG);
+            let fail = |error: std::io::Error| StorageError { action: "read", path, error: std::sync::Arc::new(error) };
+            let (bytes, time) = match next {
+                None => (active_bytes, active_time),
+                Some(_) => {
+                    let bytes = self.journal.segment_len(segment_base(segment.base)).unwrap_or(0);
+                    (bytes, self.largest_time(segment.base).map_err(fail.clone())?)
+                }
+            };
+            // Without any timestamp the age of the file counts, as in Kafka.
+            let newest_ms = match time {
+                Some(time) => time,
+                None => {
+                    let metadata = self.fs().metadata(&self.file(segment.base, names::LOG)).map_err(fail)?;
+                    metadata.map_or(i64::MAX, |metadata| metadata.modified_ms.0)
+                }
+            };
+            candidates.push(Candidate { base: segment.base, next: next.unwrap_or(end), bytes, newest_ms });
+        }
+        Ok(candidates)
+    }
+
+    /// The largest timestamp of a sealed segment; remembered.
+    pub(super) fn largest_time(&self, base: Offset) -> std::io::Result<Option<i64>> {
+        let known = {
+            let state = self.state.lock();
+            state.segments.iter().find(|segment| segment.base == base).and_then(|segment| segment.largest_time_ms)
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let tail = index_file::tail::<TimeIndexEntry>(self.fs(), &self.file(base, names::TIME_INDEX))?;
+        let time = tail.and_then(|(_, last)| last).map(|last| last.timestamp_ms);
+        if let Some(segment) = self.state.lock().segments.iter_mut().find(|segment| segment.base == base) {
+            segment.largest_time_ms = Some(time);
+        }
+        Ok(time)
+    }
+
+    /// How many segments from the front are to go.
+    fn deletable(&self, candidates: &[Candidate], now: TimestampMs, high_watermark: Offset) -> usize {
+        let config = self.config.load();
+        let log_start = self.log_start();
+        let total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
+        let bytes_kept = u64::try_from(config.retention_bytes).unwrap_or(u64::MAX);
+        let mut excess = total.saturating_sub(bytes_kept);
+        let mut count = 0;
+        for (index, candidate) in candidates.iter().enumerate() {
+            let last = index + 1 == candidates.len();
+            let below_start = !last && candidate.next <= log_start;
+            let too_old = config.cleanup_delete
+                && config.retention_ms >= 0
+                && now.0.saturating_sub(candidate.newest_ms) > config.retention_ms;
+            let too_much = config.cleanup_delete && excess >= candidate.bytes && excess > 0;
+            let empty_active = last && candidate.bytes == 0;
+            if candidate.next > high_watermark || empty_active || !(below_start || too_old || too_much) {
+                break;
+            }
+            excess = excess.saturating_sub(candidate.bytes);
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes the segments out of the log, in memory: from here on nobody is sent there. Gives their bases.
+    fn drop_views(&self, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
+        let mut state = self.state.lock();
+        let last_base = state.segments.last().map(|segment| segment.base);
+        if gone.last().map(|candidate| candidate.base) == last_base {
+            let unchanged = gone.last().is_some_and(|candidate| candidate.next == state.next_offset);
+            if !unchanged {
+                // Somebody appended meanwhile: the active segment is young again.
+                return self.drop_front(&mut state, &gone[..gone.len() - 1]);
+            }
+            let end = state.next_offset;
+            self.roll(&mut state, end)?;
+        }
+        self.drop_front(&mut state, gone)
+    }
+
+    fn drop_front(&self, state: &mut State, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
+        let bases: Vec<Offset> = gone.iter().map(|candidate| candidate.base).collect();
+        state.segments.retain(|segment| !bases.contains(&segment.base));
+        state.unsynced_indexes.retain(|base| !bases.contains(base));
+        if let Some(first) = state.segments.first().map(|segment| segment.base)
+            && first > state.log_start
+        {
+            state.log_start = first;
+            state.epochs.truncate_start(first);
+        }
+        state.check();
+        Ok(bases)
+    }
+
+    /// Renames the files of segments that are no longer part of the log, also of those that an earlier pass failed to.
+    fn delete_files(&self, gone: &[Candidate]) -> Result<(), StorageError> {
+        let first = self.state.lock().segments.first().map(|segment| segment.base);
+        let Some(first) = first.filter(|first| self.journal.first_segment() < Some(segment_base(*first))) else {
+            return Ok(());
+        };
+        self.journal.delete_before(segment_base(first)).map_err(|error| self.delete_failed(error))?;
+        let mut files = Vec::new();
+        for candidate in gone {
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX, names::PRODUCER_SNAPSHOT] {
+                let path = self.file(candidate.base, suffix);
+                let deleted = self.file(candidate.base, &format!("{suffix}{}", names::DELETED));
+                match self.fs().rename(&path, &deleted) {
+                    Ok(()) => files.push(deleted),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    // An index without a segment is removed by the next open.
+                    Err(error) => tracing::warn!(partition = %self.partition, "rename {}: {error}", path.display()),
+                }
+            }
+        }
+        let delay_ms = self.config.load().file_delete_delay_ms.max(0) as u64;
+        let due = self.env.clock.monotonic() + Duration::from_millis(delay_ms);
+        let mut state = self.state.lock();
+        state.deleted_files.append(&mut files);
+        state.deleted_due.get_or_insert(due);
+        Ok(())
+    }
+
+    fn delete_failed(&self, error: DeleteError) -> StorageError {
+        match error {
+            DeleteError::Rename { path, source } => StorageError { action: "rename", path, error: source.into() },
+            DeleteError::Failed(failure) => durability::storage_error(&failure),
+            DeleteError::Remove { path, source } => StorageError { action: "remove", path, error: source.into() },
+        }
+    }
+
+    /// Removes `.deleted` files whose delay is over; gives their number.
+    pub fn remove_due_files(&self) -> usize {
+        let now = self.env.clock.monotonic();
+        let files = {
+            let mut state = self.state.lock();
+            if state.deleted_due.is_none_or(|due| now < due) {
+                return 0;
+            }
+            state.deleted_due = None;
+            std::mem::take(&mut state.deleted_files)
+        };
+        let removed = self.journal.remove_deleted().unwrap_or_else(|error| {
+            tracing::warn!(partition = %self.partition, "{error}");
+            0
+        });
+        files.iter().filter(|path| listing::remove_if_present(self.fs(), path).is_ok()).count() + removed
+    }
+
+    /// Cuts the journal at an offset for [`PartitionLog::truncate_to`].
+    pub(super) fn truncate_failed(&self, error: mainstem_journal::TruncateError) -> StorageError {
+        match error {
+            mainstem_journal::TruncateError::Failed(failure) => durability::storage_error(&failure),
+            other => self.fail("cut", &self.folder, std::io::Error::other(other.to_string())),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Beginning a new segment, and the files that belong to the one that ends.
+
+use super::active_index::ActiveIndex;
+use super::state::{SegmentView, State};
+use super::views::random_below;
+use super::{PartitionLog, durability, index_file, segment_base};
+use crate::config::LogConfig;
+use crate::error::{AppendError, StorageError};
+use crate::formats::transaction_index::AbortedTransaction;
+use crate::formats::{names, producer_snapshot};
+use mainstem_env::{Fs, OpenOptions};
+use mainstem_journal::RollError;
+use mainstem_record::BatchHeader;
+use mainstem_types::{Offset, TimestampMs};
+
+impl PartitionLog {
+    /// Rolls if this batch (or run of batches from `header.base_offset` to `header.last_offset()`) may not go into the active segment.
+    pub(super) fn roll_if_needed(
+        &self,
+        state: &mut State,
+        config: &LogConfig,
+        header: &BatchHeader,
+        size: usize,
+        now: TimestampMs,
+    ) -> Result<(), AppendError> {
+        if state.end_position == 0 {
+            // An empty segment takes anything; but offsets in it must be within reach of its base.
+            let reachable = header.last_offset().0 - state.active.base.0 <= i64::from(i32::MAX);
+            return if reachable {
+                Ok(())
+            } else {
+                self.roll(state, header.base_offset).map_err(|e| self.refuse(e, size))
+            };
+        }
+        let too_large = state.end_position + size as u64 > u64::from(config.segment_bytes);
+        let too_far = header.last_offset().0 - state.active.base.0 > i64::from(i32::MAX);
+        let full = state.active.is_full(config.segment_index_bytes);
+        if too_large || too_far || full || self.is_too_old(state, config, header.max_timestamp, now) {
+            self.roll(state, state.next_offset).map_err(|error| self.refuse(error, size))?;
+        }
+        Ok(())
+    }
+
+    /// A full disk refuses the batch, and the log goes on; every other error is final.
+    fn refuse(&self, error: StorageError, size: usize) -> AppendError {
+        if is_full(&error.error) {
+            return AppendError::DiskFull { partition: self.partition.clone(), bytes: size as u64 };
+        }
+        let _ = self.failed.set(error.clone());
+        AppendError::Storage(error)
+    }
+
+    /// Kafka's rule: the time of the batch against that of the segment's first batch. Without times there is no age.
+    fn is_too_old(&self, state: &mut State, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
+        if config.segment_ms == i64::MAX {
+            return false;
+        }
+        if state.active.first_time_ms.is_none() {
+            // Unreadable means unknown here; the append itself will tell.
+            let first = self.header_at(state.active.base, 0).ok().flatten();
+            state.active.first_time_ms = Some(first.map_or(-1, |header| header.max_timestamp.0));
+        }
+        let first = state.active.first_time_ms.filter(|first| *first >= 0);
+        let newest = if batch_time.0 >= 0 { batch_time } else { now };
+        first.is_some_and(|first| newest.0 - first > config.segment_ms - state.active.jitter_ms)
+    }
+
+    /// Seals the active segment and begins one at `base`. If it fails nothing has changed.
+    pub(super) fn roll(&self, state: &mut State, base: Offset) -> Result<(), StorageError> {
+        self.seal_indexes(state)?;
+        self.take_snapshot(state)?;
+        self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
+        let config = self.config.load();
+        let sealed = state.active.base;
+        if state.end_position > 0 {
+            state.unsynced_indexes.push(sealed);
+        }
+        if let Some(segment) = state.segments.last_mut() {
+            segment.largest_time_ms = Some(state.active.largest_time.map(|largest| largest.timestamp_ms));
+        }
+        if sealed != base {
+            state.segments.push(SegmentView::new(base));
+        }
+        state.active = ActiveIndex::new(base);
+        state.active.jitter_ms = random_below(self.env.rng.as_ref(), config.segment_jitter_ms.min(config.segment_ms));
+        state.end_position = 0;
+        state.forget_positions();
+        self.create_index_files(base)
+    }
+
+    fn roll_failed(&self, error: RollError) -> StorageError {
+        match error {
+            RollError::Failed(failure) => durability::storage_error(&failure),
+            RollError::Create { path, source } => {
+                let error = std::io::Error::new(source.kind(), source.to_string());
+                StorageError { action: "create", path, error: std::sync::Arc::new(error) }
+            }
+            other => StorageError {
+                action: "roll",
+                path: self.folder.clone(),
+                error: std::sync::Arc::new(std::io::Error::other(other.to_string())),
+            },
+        }
+    }
+
+    /// Every segment has both index files from the beginning, as in Kafka, so that an absent one is known to be lost.
+    fn create_index_files(&self, base: Offset) -> Result<(), StorageError> {
+        for suffix in [names::INDEX, names::TIME_INDEX] {
+            let path = self.file(base, suffix);
+            match self.fs().open(&path, &OpenOptions::create_empty()) {
+                Ok(_) => {}
+                // The first entry creates it.
+                Err(error) if is_full(&error) => {}
+                Err(error) => return Err(self.fail("create", &path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The last time entry, then everything into the files, which then have their final length.
+    pub(super) fn seal_indexes(&self, state: &mut State) -> Result<(), StorageError> {
+        state.active.note_largest_time();
+        self.try_write_indexes(state)
+    }
+
+    fn try_write_indexes(&self, state: &mut State) -> Result<(), StorageError> {
+        let active = &mut state.active;
+        let (offsets, times) = (self.file(active.base, names::INDEX), self.file(active.base, names::TIME_INDEX));
+        let storage = |path: &std::path::Path| {
+            let path = path.to_owned();
+            move |error| StorageError { action: "write", path, error: std::sync::Arc::new(error) }
+        };
+        if !active.offsets.pending.is_empty() {
+            index_file::write(self.fs(), &offsets, active.offsets.in_file, &active.offsets.pending)
+                .map_err(storage(&offsets))?;
+            active.offsets.written();
+        }
+        if !active.times.pending.is_empty() {
+            index_file::write(self.fs(), &times, active.times.in_file, &active.times.pending)
+                .map_err(storage(&times))?;
+            active.times.written();
+        }
+        Ok(())
+    }
+
+    /// Writes pending entries because there are many. Where that fails they wait in memory for the roll, which reports it.
+    pub(super) fn write_pending_indexes(&self, state: &mut State) {
+        if let Err(error) = self.try_write_indexes(state) {
+            tracing::warn!(partition = %self.partition, "{error}");
+        }
+    }
+
+    /// Writes the producers' state as of the log end, unless there is a snapshot of it. Not durable: a torn one is not believed.
+    pub(super) fn take_snapshot(&self, state: &mut State) -> Result<(), StorageError> {
+        let end = state.next_offset;
+        if state.last_snapshot.is_some_and(|last| last >= end) || end == Offset::ZERO {
+            return Ok(());
+        }
+        let path = self.file(end, names::PRODUCER_SNAPSHOT);
+        let bytes = producer_snapshot::encode(&state.producers.snapshot());
+        let write = |fs: &dyn Fs| {
+            let file = fs.open(&path, &OpenOptions::create_empty())?;
+            file.write_all_at(&bytes, 0)
+        };
+        write(self.fs()).map_err(|error| StorageError {
+            action: "write",
+            path: path.clone(),
+            error: std::sync::Arc::new(error),
+        })?;
+        let previous = state.last_snapshot.replace(end);
+        if let Some(previous) = previous
+            && !state.segments.iter().any(|segment| segment.base == previous)
+        {
+            // Only a saving of space; the next open removes what is left.
+            let _ = self.fs().remove_file(&self.file(previous, names::PRODUCER_SNAPSHOT));
+        }
+        Ok(())
+    }
+
+    /// Adds to the transaction index of the active segment.
+    pub(super) fn add_aborted(&self, state: &mut State, aborted: AbortedTransaction) -> Result<(), StorageError> {
+        let path = self.file(state.active.base, names::TRANSACTION_INDEX);
+        let write = |fs: &dyn Fs| {
+            let file = fs.open(&path, &OpenOptions::create())?;
+            let len = file.len()?;
+            file.write_all_at(&aborted.encode(), len)
+        };
+        write(self.fs()).map_err(|error| self.fail("write", &path, error))?;
+        if let Some(segment) = state.segments.last_mut() {
+            segment.has_aborted = true;
+        }
+        Ok(())
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}

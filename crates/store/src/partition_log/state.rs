@@ -1,0 +1,112 @@
+//! What the mutex of a log protects.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::active_index::ActiveIndex;
+use super::epochs::Epochs;
+use super::producers::Producers;
+use mainstem_types::Offset;
+
+/// Positions of batches that were appended last, for readers that follow the end.
+const RECENT: usize = 8;
+
+/// One segment as the log knows it; its bytes are the journal's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentView {
+    pub(crate) base: Offset,
+    /// The largest timestamp of a segment that is not active, once somebody asked. `Some(None)`: no record has one.
+    pub(crate) largest_time_ms: Option<Option<i64>>,
+    /// It has a `.txnindex`.
+    pub(crate) has_aborted: bool,
+}
+
+impl SegmentView {
+    pub(crate) fn new(base: Offset) -> Self {
+        SegmentView { base, largest_time_ms: None, has_aborted: false }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Ascending by base, never empty; the last is the active one.
+    pub(crate) segments: Vec<SegmentView>,
+    pub(crate) active: ActiveIndex,
+    /// Bytes of the active segment.
+    pub(crate) end_position: u64,
+    pub(crate) log_start: Offset,
+    pub(crate) next_offset: Offset,
+    pub(crate) epochs: Epochs,
+    pub(crate) producers: Producers,
+    /// The offset of the newest producer snapshot on the disk.
+    pub(crate) last_snapshot: Option<Offset>,
+    /// The newest snapshot that is known to be durable.
+    pub(crate) synced_snapshot: Option<Offset>,
+    /// Segments that were sealed and whose index files are not known to be durable, oldest first.
+    pub(crate) unsynced_indexes: Vec<Offset>,
+    /// Bytes appended since the recovery point was last moved.
+    pub(crate) bytes_since_checkpoint: u64,
+    /// Monotonic time of the oldest append that no flush covers.
+    pub(crate) dirty_since: Option<Duration>,
+    /// Index files of deleted segments, and when they and the journal's deleted files may go.
+    pub(crate) deleted_files: Vec<PathBuf>,
+    pub(crate) deleted_due: Option<Duration>,
+    pub(crate) closed: bool,
+    /// Base offset and position of batches in the active segment.
+    recent: [(Offset, u64); RECENT],
+    recent_next: u8,
+}
+
+impl State {
+    pub(crate) fn new(segments: Vec<SegmentView>, active: ActiveIndex, end_position: u64, next_offset: Offset) -> Self {
+        State {
+            segments,
+            active,
+            end_position,
+            log_start: Offset::ZERO,
+            next_offset,
+            epochs: Epochs::default(),
+            producers: Producers::default(),
+            last_snapshot: None,
+            synced_snapshot: None,
+            unsynced_indexes: Vec::new(),
+            bytes_since_checkpoint: 0,
+            dirty_since: None,
+            deleted_files: Vec::new(),
+            deleted_due: None,
+            closed: false,
+            recent: [(Offset::NONE, 0); RECENT],
+            recent_next: 0,
+        }
+    }
+
+    /// The segment that holds `offset`, by index; the first one for offsets before it.
+    pub(crate) fn segment_index(&self, offset: Offset) -> usize {
+        self.segments.partition_point(|segment| segment.base <= offset).saturating_sub(1)
+    }
+
+    pub(crate) fn note_position(&mut self, base_offset: Offset, position: u64) {
+        self.recent[usize::from(self.recent_next)] = (base_offset, position);
+        self.recent_next = (self.recent_next + 1) % RECENT as u8;
+    }
+
+    /// The position of the batch in the active segment that begins with exactly this offset, if it is a recent one.
+    pub(crate) fn recent_position(&self, base_offset: Offset) -> Option<u64> {
+        self.recent.iter().find(|(offset, _)| *offset == base_offset).map(|(_, position)| *position)
+    }
+
+    pub(crate) fn forget_positions(&mut self) {
+        self.recent = [(Offset::NONE, 0); RECENT];
+    }
+
+    /// Takes the order of positions for granted nowhere else.
+    pub(crate) fn check(&self) {
+        debug_assert!(
+            self.log_start <= self.next_offset && self.active.base <= self.next_offset,
+            "log start {} and active base {} must not pass the log end {}",
+            self.log_start,
+            self.active.base,
+            self.next_offset
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Finding records by time, and the transactions that a read overlaps.
+
+use super::headers::Step;
+use super::locate::Span;
+use super::types::TimestampOffset;
+use super::{PartitionLog, index_file, segment_base};
+use crate::error::ReadError;
+use crate::formats::names;
+use crate::formats::time_index::TimeIndexEntry;
+use crate::formats::transaction_index::{self, AbortedTransaction};
+use mainstem_journal::Location;
+use mainstem_record::{BatchHeader, BatchView};
+use mainstem_types::{Offset, TimestampMs};
+
+/// What the records of a batch may take, decompressed, to be looked through.
+const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
+
+/// A segment to look into.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    base: Offset,
+    end: u64,
+    largest_time_ms: Option<i64>,
+}
+
+impl PartitionLog {
+    /// The first record with a timestamp at or above `target`, from the log start up to `upper` (exclusive).
+    pub fn find_by_time(&self, target: TimestampMs, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        let log_start = self.log_start();
+        for place in self.places(log_start)? {
+            if place.base >= upper || place.largest_time_ms.is_none_or(|largest| largest < target.0) {
+                continue;
+            }
+            if let Some(found) = self.find_in_segment(&place, target, log_start)? {
+                // Offsets ascend: if this one is too far, every later one is.
+                return Ok(Some(found).filter(|found| found.offset < upper));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record that has the largest timestamp (ListOffsets -3).
+    pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        let log_start = self.log_start();
+        let places = self.places(log_start)?;
+        let largest = places.iter().filter(|place| place.base < upper).filter_map(|p| p.largest_time_ms).max();
+        match largest {
+            Some(largest) => self.find_by_time(TimestampMs(largest), upper),
+            None => Ok(None),
+        }
+    }
+
+    /// The segments from the one that holds `from` on.
+    fn places(&self, from: Offset) -> Result<Vec<Place>, ReadError> {
+        let (segments, active) = {
+            let state = self.state.lock();
+            if state.closed {
+                return Err(ReadError::Closed { partition: self.partition.clone() });
+            }
+            let segments: Vec<_> = state.segments[state.segment_index(from)..].to_vec();
+            let largest_time_ms = state.active.largest_time.map(|largest| largest.timestamp_ms);
+            (segments, Place { base: state.active.base, end: state.end_position, largest_time_ms })
+        };
+        let place = |base: Offset| {
+            if base == active.base {
+                return Ok(active);
+            }
+            let path = self.file(base, names::TIME_INDEX);
+            let largest_time_ms = self.largest_time(base).map_err(|error| self.read_failed(path, error))?;
+            let end = self.journal.segment_len(segment_base(base)).map_err(|error| self.journal_read_failed(error))?;
+            Ok(Place { base, end, largest_time_ms })
+        };
+        segments.into_iter().map(|segment| place(segment.base)).collect()
+    }
+
+    fn find_in_segment(
+        &self,
+        place: &Place,
+        target: TimestampMs,
+        log_start: Offset,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
+        let base = place.base;
+        // No record up to the offset of that entry is as late as the target.
+        let path = self.file(base, names::TIME_INDEX);
+        let below = |entry: &TimeIndexEntry| entry.timestamp_ms < target.0;
+        let entry = self.time_entry(base, below).map_err(|error| self.read_failed(path, error))?;
+        let from = entry.map_or(base, |entry| base.plus(entry.relative_offset.into())).max(log_start);
+        let mut start = self.locate(base, from, place.end)?;
+        loop {
+            let mut candidate: Option<(u64, BatchHeader)> = None;
+            self.walk(Span { base, start, end: place.end }, |position, header| {
+                if header.max_timestamp >= target {
+                    candidate = Some((position, *header));
+                    return Step::Stop;
+                }
+                Step::Next
+            })?;
+            let Some((position, header)) = candidate else { return Ok(None) };
+            if let Some(found) = self.find_in_batch(base, position, &header, target, log_start)? {
+                return Ok(Some(found));
+            }
+            start = position + header.size_in_bytes() as u64;
+        }
+    }
+
+    fn time_entry(
+        &self,
+        base: Offset,
+        below: impl Fn(&TimeIndexEntry) -> bool,
+    ) -> std::io::Result<Option<TimeIndexEntry>> {
+        let in_file = {
+            let state = self.state.lock();
+            if state.active.base == base {
+                let times = &state.active.times;
+                let after = times.pending.partition_point(&below);
+                if after > 0 {
+                    return Ok(Some(times.pending[after - 1]));
+                }
+                Some(times.in_file)
+            } else {
+                None
+            }
+        };
+        index_file::last_where(self.fs(), &self.file(base, names::TIME_INDEX), in_file, below)
+    }
+
+    fn find_in_batch(
+        &self,
+        base: Offset,
+        position: u64,
+        header: &BatchHeader,
+        target: TimestampMs,
+        log_start: Offset,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
+        let mut bytes = vec![0; header.size_in_bytes()];
+        let count = self.read_bytes(Location::new(segment_base(base), position), &mut bytes)?;
+        let corrupt = |_| self.corrupt(base, position);
+        let view = BatchView::parse(&bytes[..count]).map_err(|_| self.corrupt(base, position))?;
+        let mut scratch = Vec::new();
+        for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(corrupt)? {
+            let record = record.map_err(|_| self.corrupt(base, position))?;
+            if record.timestamp >= target && record.offset >= log_start {
+                return Ok(Some(TimestampOffset {
+                    offset: record.offset,
+                    timestamp: record.timestamp,
+                    leader_epoch: header.leader_epoch,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Aborted transactions that overlap `from..upper`, ascending by first offset.
+    pub fn aborted_transactions(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let segments = {
+            let state = self.state.lock();
+            state.segments[state.segment_index(from)..].to_vec()
+        };
+        let mut found = Vec::new();
+        for segment in segments.iter().filter(|segment| segment.has_aborted) {
+            let path = self.file(segment.base, names::TRANSACTION_INDEX);
+            let bytes = self.fs().read_if_present(&path).map_err(|error| self.read_failed(path, error))?;
+            let Ok(entries) = transaction_index::decode(&bytes.unwrap_or_default()) else {
+                return Err(self.corrupt(segment.base, 0));
+            };
+            for entry in entries {
+                if entry.last_offset >= from && entry.first_offset < upper {
+                    found.push(entry);
+                }
+                // Nothing that aborts later can have begun below this.
+                if entry.last_stable_offset >= upper {
+                    found.sort_unstable_by_key(|entry| entry.first_offset);
+                    return Ok(found);
+                }
+            }
+        }
+        found.sort_unstable_by_key(|entry| entry.first_offset);
+        Ok(found)
+    }
+}

@@ -1,0 +1,181 @@
+//! Cutting the end of a log, and beginning anew: for replication.
+
+use super::active_index::ActiveIndex;
+use super::producers::Producers;
+use super::state::{SegmentView, State};
+use super::views::SegmentFile;
+use super::{PartitionLog, index_file, listing, segment_base};
+use crate::error::StorageError;
+use crate::formats::offset_index::OffsetIndexEntry;
+use crate::formats::time_index::TimeIndexEntry;
+use crate::formats::{names, producer_snapshot, transaction_index};
+use crate::small_file;
+use mainstem_env::{File, OpenOptions};
+use mainstem_journal::Location;
+use mainstem_types::Offset;
+use std::io;
+
+impl PartitionLog {
+    /// Removes everything at and above `offset`, durably. A batch that holds `offset` goes as a whole. Gives the new log end.
+    ///
+    /// Holds appends up; a reader that holds a slice of what is cut gets fewer bytes.
+    pub fn truncate_to(&self, offset: Offset) -> Result<Offset, StorageError> {
+        self.check_alive()?;
+        let mut state = self.state.lock();
+        if offset >= state.next_offset {
+            return Ok(state.next_offset);
+        }
+        // So that the files tell all that is known.
+        self.seal_indexes(&mut state)?;
+        let index = state.segment_index(offset.max(state.segments[0].base));
+        let base = state.segments[index].base;
+        let path = self.file(base, names::LOG);
+        let len = match index + 1 == state.segments.len() {
+            true => state.end_position,
+            false => self.segment_len(base)?,
+        };
+        let cut = self.with_segment(base, len, |segment| {
+            let Some((position, header)) = segment.locate(offset.max(base))? else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let end = header.map_or(offset, |header| header.base_offset);
+            Ok((position, end.min(offset.max(base)), segment.index_before(position, end)?))
+        });
+        let (position, end, index_left) = cut.map_err(|error| self.fail("read", &path, error))?;
+        let location = Location::new(segment_base(base), position);
+        self.journal.truncate_to(location).map_err(|error| self.truncate_failed(error))?;
+        self.durability.truncate(end);
+        self.hints.lock().clear();
+        self.cut_views(&mut state, index, index_left, position, end).map_err(|error| self.fail("cut", &path, error))?;
+        Ok(end)
+    }
+
+    fn segment_len(&self, base: Offset) -> Result<u64, StorageError> {
+        let len = self.journal.segment_len(segment_base(base));
+        len.map_err(|error| self.fail("read", &self.file(base, names::LOG), io::Error::other(error.to_string())))
+    }
+
+    fn with_segment<R>(
+        &self,
+        base: Offset,
+        len: u64,
+        work: impl FnOnce(&SegmentFile<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let file = self.fs().open(&self.file(base, names::LOG), &OpenOptions::read())?;
+        let file: &dyn File = file.as_ref();
+        work(&SegmentFile { fs: self.fs(), folder: &self.folder, base, file, len })
+    }
+
+    fn cut_views(
+        &self,
+        state: &mut State,
+        last: usize,
+        index: ActiveIndex,
+        position: u64,
+        end: Offset,
+    ) -> io::Result<()> {
+        for segment in state.segments.drain(last + 1..) {
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+                listing::remove_if_present(self.fs(), &self.file(segment.base, suffix))?;
+            }
+        }
+        let base = index.base;
+        state.active = index;
+        state.active.first_time_ms = None;
+        let (no_offsets, no_times): ([OffsetIndexEntry; 0], [TimeIndexEntry; 0]) = ([], []);
+        index_file::write(self.fs(), &self.file(base, names::INDEX), state.active.offsets.in_file, &no_offsets)?;
+        index_file::write(self.fs(), &self.file(base, names::TIME_INDEX), state.active.times.in_file, &no_times)?;
+        self.cut_transaction_index(state, base, end)?;
+        state.end_position = position;
+        state.next_offset = end;
+        state.log_start = state.log_start.min(end);
+        state.unsynced_indexes.retain(|known| *known < base);
+        state.forget_positions();
+        state.epochs.truncate_end(end);
+        self.reload_producers(state, end)?;
+        state.check();
+        Ok(())
+    }
+
+    fn cut_transaction_index(&self, state: &mut State, base: Offset, end: Offset) -> io::Result<()> {
+        let Some(segment) = state.segments.last_mut().filter(|segment| segment.has_aborted) else { return Ok(()) };
+        let path = self.file(base, names::TRANSACTION_INDEX);
+        let mut known = transaction_index::decode(&self.fs().read_all(&path)?).unwrap_or_default();
+        known.retain(|aborted| aborted.last_offset < end);
+        segment.has_aborted = !known.is_empty();
+        segment.largest_time_ms = None;
+        if known.is_empty() {
+            listing::remove_if_present(self.fs(), &path)
+        } else {
+            self.fs().atomic_write(&path, &transaction_index::encode(&known))
+        }
+    }
+
+    /// The producers' state as of `end`: from the newest snapshot below, and the headers after it.
+    fn reload_producers(&self, state: &mut State, end: Offset) -> io::Result<()> {
+        let listed = listing::Listing::read(self.fs(), &self.folder)?;
+        let mut producers = Producers::default();
+        state.last_snapshot = None;
+        for snapshot in listed.snapshots.iter().rev() {
+            let path = self.file(*snapshot, names::PRODUCER_SNAPSHOT);
+            if *snapshot > end {
+                listing::remove_if_present(self.fs(), &path)?;
+                continue;
+            }
+            let loaded = small_file::load(self.fs(), &path, producer_snapshot::decode);
+            let loaded = loaded.map_err(|error| io::Error::other(error.to_string()))?;
+            if let Some(entries) = loaded.content() {
+                producers = Producers::from_snapshot(&entries, *snapshot);
+                state.last_snapshot = Some(*snapshot);
+                break;
+            }
+        }
+        let from = producers.end.max(state.segments[0].base);
+        for index in state.segment_index(from)..state.segments.len() {
+            let base = state.segments[index].base;
+            let len = match index + 1 == state.segments.len() {
+                true => state.end_position,
+                false => self.fs().metadata(&self.file(base, names::LOG))?.map_or(0, |metadata| metadata.len),
+            };
+            self.with_segment(base, len, |segment| segment.replay(&mut producers, from, end))?;
+        }
+        producers.end = end;
+        state.producers = producers;
+        Ok(())
+    }
+
+    /// Removes everything and begins again at `offset`, which must not be below the log end: after a snapshot was fetched that is ahead of the log.
+    ///
+    /// After a crash in the middle the log is the old one, and this is to be repeated.
+    pub fn restart_at(&self, offset: Offset) -> Result<(), StorageError> {
+        self.check_alive()?;
+        let mut state = self.state.lock();
+        if offset < state.next_offset {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, format!("offset {offset} is below the log end"));
+            let path = self.folder.clone();
+            return Err(StorageError { action: "restart", path, error: error.into() });
+        }
+        let old: Vec<Offset> =
+            state.segments.iter().map(|segment| segment.base).filter(|base| *base != offset).collect();
+        state.next_offset = offset;
+        state.producers = Producers::starting_at(offset);
+        self.roll(&mut state, offset)?;
+        state.segments = vec![SegmentView::new(offset)];
+        state.unsynced_indexes.clear();
+        state.log_start = offset;
+        state.epochs.truncate_end(Offset::ZERO);
+        self.hints.lock().clear();
+        self.journal
+            .delete_before(segment_base(offset))
+            .map_err(|error| self.fail("delete", &self.folder, io::Error::other(error.to_string())))?;
+        for base in old {
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+                let path = self.file(base, suffix);
+                listing::remove_if_present(self.fs(), &path).map_err(|error| self.fail("remove", &path, error))?;
+            }
+        }
+        self.durability.restart(offset);
+        state.check();
+        Ok(())
+    }
+}
