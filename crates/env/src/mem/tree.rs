@@ -113,10 +113,10 @@ impl Tree {
         match (&node, self.find(to)?) {
             (Node::File(_), Some(Node::Dir(_))) => return Err(io::ErrorKind::IsADirectory.into()),
             (Node::Dir(_), Some(Node::File(_))) => return Err(io::ErrorKind::NotADirectory.into()),
-            (Node::Dir(moved), Some(Node::Dir(present))) => {
-                if !Arc::ptr_eq(moved, &present) && !present.lock().live.is_empty() {
-                    return Err(io::ErrorKind::DirectoryNotEmpty.into());
-                }
+            (Node::Dir(moved), Some(Node::Dir(present)))
+                if !Arc::ptr_eq(moved, &present) && !present.lock().live.is_empty() =>
+            {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
             }
             _ => {}
         }

@@ -119,7 +119,8 @@ impl Oracle {
     /// Checks what was found after a restart and takes it for the truth.
     pub fn adopt(&mut self, first: Option<u64>, found: &[Entry]) -> Result<(), String> {
         let Some(first) = first else {
-            return if self.durable == 0 { Ok(self.current.clear()) } else { Err("the journal is gone".to_owned()) };
+            self.current.truncate(self.durable);
+            return if self.durable == 0 { Ok(()) } else { Err("the journal is gone".to_owned()) };
         };
         let end = first as usize + found.len();
         // Before the first flush the name of the first segment can get lost, and that of the second stay.
@@ -250,7 +251,10 @@ impl Rig {
             Step::Delete { segments } => self.delete(*segments),
             Step::RemoveDeleted => self.journal.remove_deleted().map(|_| ()).map_err(|error| error.to_string()),
             Step::Truncate { entries } => self.truncate(*entries),
-            Step::ReleaseIdle => Ok(self.journal.release_idle()),
+            Step::ReleaseIdle => {
+                self.journal.release_idle();
+                Ok(())
+            }
             Step::CloseAndReopen => self.reopen_cleanly(),
             Step::CrashAndReopen { policy } => {
                 let rig = Rig::on(self.fs.crash(*policy), self.oracle.clone(), self.epoch)?;
