@@ -6,8 +6,10 @@
 //!   the bytes that are left, at most 64 KiB are reserved ahead, and all arrays of one message together take at most
 //!   [`DEFAULT_MEMORY_LIMIT`] (128 MiB, see [`Reader::with_memory_limit`]).
 //! - A string is at most 32,767 bytes and UTF-8; a varint at most 5 bytes; nesting is what the schema declares.
-//! - Unknown tagged fields are skipped. A field that a version does not carry is left out when it is ignorable or
-//!   holds its default, and is an error otherwise.
+//! - Unknown tagged fields are skipped. Bytes behind a message are left to the caller: Kafka ignores them in requests
+//!   (and so does a door), and refuses them in metadata records ([`Reader::finish`]).
+//! - A field that a version does not carry is left out when it is ignorable or holds its default, and is an error
+//!   otherwise.
 //! - Records are never copied: an encoder leaves a *hole* for them ([`Records::Hole`], [`Writer::holes`]).
 //!
 //! The messages are declared in `schema/`, one line a field; `build.rs` writes the Rust. Each message has a module

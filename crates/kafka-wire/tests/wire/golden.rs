@@ -4,7 +4,7 @@
 //! value of the class without anything set. The JSON holds the fields by name, so these bytes prove order,
 //! type and default of each field, not only the layout. How to make the files anew: `tests/peers/golden/README.md`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json};
@@ -66,26 +66,27 @@ fn defaults_are_those_of_kafkas_own_classes() {
     assert_eq!(count, all_messages().iter().map(|(_, message)| versions(message)).sum::<usize>());
 }
 
-/// Not a test: writes the values from which Kafka's classes make the golden files, to the folder `GOLDEN_INPUTS`.
+/// The JSON of a value is the value. With `GOLDEN_INPUTS` set to a folder, the values from which Kafka's classes make the
+/// golden files are written there.
 #[test]
-#[ignore = "writes the inputs of the golden files"]
-fn write_golden_inputs() {
-    let folder = std::path::PathBuf::from(std::env::var("GOLDEN_INPUTS").expect("GOLDEN_INPUTS names a folder"));
+fn values_survive_json() {
     let mut random = Random(2026);
-    let mut defaults = String::new();
-    for group in GROUPS {
-        let mut text = String::new();
-        for (_, message) in all_messages().iter().filter(|(other, _)| *other == group) {
-            for version in message.versions.lowest..=message.versions.highest {
-                let value = random_struct(&mut random, message, &message.structs[0], version);
-                let json = struct_to_json(message, &message.structs[0], &value, version);
-                writeln!(text, "{}\t{version}\t{json}", message.name).unwrap();
-                writeln!(defaults, "{}\t{version}\tdefault", message.name).unwrap();
-            }
+    let mut files: BTreeMap<&str, String> = BTreeMap::new();
+    for (group, message) in all_messages() {
+        for version in message.versions.lowest..=message.versions.highest {
+            let value = random_struct(&mut random, message, &message.structs[0], version);
+            let json = struct_to_json(message, &message.structs[0], &value, version);
+            let read: Json = serde_json::from_str(&json.to_string()).unwrap();
+            assert_eq!(struct_from_json(message, &message.structs[0], &read), value, "{} {version}", message.name);
+            writeln!(files.entry(group).or_default(), "{}\t{version}\t{json}", message.name).unwrap();
+            writeln!(files.entry("defaults").or_default(), "{}\t{version}\tdefault", message.name).unwrap();
         }
-        std::fs::write(folder.join(format!("{group}.txt")), text).unwrap();
     }
-    std::fs::write(folder.join("defaults.txt"), defaults).unwrap();
+    if let Some(folder) = std::env::var_os("GOLDEN_INPUTS") {
+        for (name, text) in files {
+            std::fs::write(std::path::Path::new(&folder).join(format!("{name}.txt")), text).unwrap();
+        }
+    }
 }
 
 /// Kafka's JSON names begin with a small letter.
