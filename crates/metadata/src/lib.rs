@@ -10,4 +10,5 @@
 //! 1,000.
 
 pub mod config;
+pub mod controller;
 pub mod image;

@@ -1,0 +1,59 @@
+//! The first records of a fresh cluster, as Kafka 4.4.0 writes them.
+
+use std::borrow::Cow;
+
+use mainstem_kafka_wire::metadata_records::{
+    BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord, MetadataRecord,
+};
+
+use crate::image::{ConfigResource, KAFKA_FEATURES};
+
+/// The feature levels of a fresh cluster: what Kafka's `format` command writes into the first snapshot
+/// (`00000000000000000000-0000000000.checkpoint`), between its header and its footer.
+pub fn format_records() -> Vec<MetadataRecord<'static>> {
+    let finalized = KAFKA_FEATURES.iter().filter(|feature| feature.name != "kraft.version");
+    let record = |name, feature_level| FeatureLevelRecord { name: Cow::Borrowed(name), feature_level }.into();
+    finalized.map(|feature| record(feature.name, feature.max)).collect()
+}
+
+/// What the first start of a cluster appends: the feature levels and `min.insync.replicas=1`, in one transaction.
+pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
+    let min_in_sync = ConfigRecord {
+        resource_type: ConfigResource::BROKER,
+        resource_name: Cow::Borrowed(""),
+        name: Cow::Borrowed("min.insync.replicas"),
+        value: Some(Cow::Borrowed("1")),
+    };
+    let mut records = vec![BeginTransactionRecord { name: Some(Cow::Borrowed("Bootstrap records")) }.into()];
+    records.extend(format_records());
+    records.push(min_in_sync.into());
+    records.push(EndTransactionRecord {}.into());
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{apply, kinds};
+    use super::super::{Controller, bootstrap_records};
+
+    #[test]
+    fn a_fresh_cluster_has_the_levels_of_kafka_4_4() {
+        let records = bootstrap_records();
+        assert_eq!(kinds(&records), [23, 12, 12, 12, 12, 12, 12, 4, 24]);
+        let mut controller = Controller::default();
+        assert!(!controller.image().is_bootstrapped());
+        apply(&mut controller, &records);
+        let features: Vec<(String, i16)> =
+            controller.image().features().iter().map(|(name, level)| (name.clone(), *level)).collect();
+        let expected = [
+            ("eligible.leader.replicas.version", 1),
+            ("group.version", 1),
+            ("metadata.version", 33),
+            ("share.version", 2),
+            ("streams.version", 1),
+            ("transaction.version", 2),
+        ];
+        assert_eq!(features, expected.map(|(name, level)| (name.to_string(), level)));
+        assert!(controller.image().is_bootstrapped() && !controller.image().in_transaction());
+    }
+}

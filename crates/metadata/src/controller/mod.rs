@@ -1,0 +1,73 @@
+//! The controller: operations on the cluster as a state machine.
+//!
+//! An operation looks at the image, and returns the records that bring the change about and the reply. Nothing changes
+//! until the records come back through [`Controller::replay`]. The broker runs one operation at a time: operation,
+//! append as one batch, replay.
+
+mod assignment;
+mod bootstrap;
+mod configs;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod lifecycle;
+mod producer_ids;
+
+use mainstem_kafka_wire::metadata_records::MetadataRecord;
+use mainstem_types::{LeaderEpoch, Offset};
+
+pub use assignment::AssignmentError;
+pub use bootstrap::{bootstrap_records, format_records};
+pub use configs::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration};
+pub use create_partitions::{CreatePartitionsError, NewPartitions};
+pub use create_topics::{CreateTopicError, CreatedTopic, NewTopic, offsets_topic};
+pub use delete_topics::{DeleteTopicError, DeletedTopic, TopicRef};
+pub use lifecycle::{NodeAddress, NodeStart};
+pub use producer_ids::{AllocateProducerIdsError, PRODUCER_ID_BLOCK_LENGTH, ProducerIdBlock};
+
+use crate::image::{ClusterImage, ImageDelta, ReplayError};
+
+/// The most partitions that one request may add, over all its topics (Kafka's limit).
+pub const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
+
+/// The name of the metadata log's own topic, which nobody may create.
+pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// What an operation wants: append these as one batch, replay them, then let the reply leave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<R> {
+    /// Empty: nothing to append, the reply may leave at once.
+    pub records: Vec<MetadataRecord<'static>>,
+    pub reply: R,
+}
+
+/// The image, and the operations on it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Controller {
+    image: ClusterImage,
+}
+
+impl Controller {
+    pub fn new(image: ClusterImage) -> Self {
+        Controller { image }
+    }
+
+    /// Clone it to hand it to readers: that is cheap.
+    pub fn image(&self) -> &ClusterImage {
+        &self.image
+    }
+
+    /// See [`ClusterImage::replay`].
+    pub fn replay(
+        &mut self,
+        record: &MetadataRecord<'_>,
+        offset: Offset,
+        epoch: LeaderEpoch,
+        delta: &mut ImageDelta,
+    ) -> Result<(), ReplayError> {
+        self.image.replay(record, offset, epoch, delta)
+    }
+}
+
+#[cfg(test)]
+mod test_support;
