@@ -73,13 +73,14 @@ impl BrokerConfig {
         Ok(config)
     }
 
-    /// The same file with other settings made while running: for the whole cluster, and for this node.
+    /// The same file with other settings made while running: for the whole cluster, and for this node. Keys that cannot
+    /// be set there are passed over: a Kafka that used the folder may know properties that Mainstem does not.
     pub fn with_dynamic(
         &self,
         cluster_wide: &BTreeMap<String, String>,
         own: &BTreeMap<String, String>,
     ) -> Result<BrokerConfig, ConfigError> {
-        let mut config = Self::build(self.fixed.clone(), cluster_wide.clone(), own.clone())?;
+        let mut config = Self::build(self.fixed.clone(), settable(cluster_wide, false), settable(own, true))?;
         config.warnings = self.warnings.clone();
         Ok(config)
     }
@@ -129,7 +130,7 @@ impl BrokerConfig {
         cluster_wide: BTreeMap<String, String>,
         own: BTreeMap<String, String>,
     ) -> Result<BrokerConfig, ConfigError> {
-        for key in fixed.keys().chain(cluster_wide.keys()).chain(own.keys()) {
+        for key in fixed.keys() {
             if broker_config_definition(key).is_none() && !key.starts_with("listener.name.") {
                 return Err(unknown(key));
             }
@@ -170,6 +171,15 @@ impl BrokerConfig {
         config.log.topic_defaults = TopicConfig::from_values(|definition| config.topic_default(definition))?;
         Ok(config)
     }
+}
+
+fn settable(layer: &BTreeMap<String, String>, for_one_broker: bool) -> BTreeMap<String, String> {
+    let keep = |key: &str| match broker_config_definition(key).map(|definition| definition.update_mode) {
+        Some(UpdateMode::ClusterWide) => true,
+        Some(UpdateMode::PerBroker) => for_one_broker,
+        Some(UpdateMode::ReadOnly) | None => false,
+    };
+    layer.iter().filter(|(key, _)| keep(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn unknown(key: &str) -> ConfigError {

@@ -106,6 +106,15 @@ fn dynamic_changes_come_over_the_file_and_the_broker_over_the_cluster() {
 }
 
 #[test]
+fn what_cannot_be_set_while_running_is_passed_over_when_a_folder_has_it() {
+    let file = parse(&[]).unwrap();
+    let odd = map(&[("nope", "1"), ("num.partitions", "9"), ("ssl.protocol", "x"), ("message.max.bytes", "2")]);
+    let config = file.with_dynamic(&odd, &map(&[("nope", "1")])).unwrap();
+    assert_eq!((config.topics.num_partitions, config.log.topic_defaults.max_message_bytes), (1, 2));
+    assert_eq!(config.value("ssl.protocol"), Some("TLSv1.3"));
+}
+
+#[test]
 fn only_dynamic_properties_change_while_running() {
     let check = |key, value, one| BrokerConfig::check_dynamic(key, value, one);
     assert_eq!(check("message.max.bytes", Some("5"), false), Ok(()));

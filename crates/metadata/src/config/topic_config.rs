@@ -103,6 +103,13 @@ impl TopicConfig {
                 reason: format!("it is more than max.compaction.lag.ms ({})", resolved.max_compaction_lag_ms),
             });
         }
+        if overrides.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
+            return Err(ConfigError::Conflict {
+                key: "remote.storage.enable".to_string(),
+                value: "true".to_string(),
+                reason: "this broker has no remote storage".to_string(),
+            });
+        }
         Ok(resolved)
     }
 

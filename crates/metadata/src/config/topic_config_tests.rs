@@ -67,4 +67,5 @@ fn row_47_kafka_s_keys_are_accepted_and_others_refused() {
     let lag = map(&[("min.compaction.lag.ms", "7"), ("max.compaction.lag.ms", "6")]);
     assert!(matches!(TopicConfig::validate(&lag, &server), Err(ConfigError::Conflict { .. })));
     assert!(TopicConfig::validate(&map(&[("segment.bytes", "1000")]), &server).is_err());
+    assert!(TopicConfig::validate(&map(&[("remote.storage.enable", "true")]), &server).is_err());
 }

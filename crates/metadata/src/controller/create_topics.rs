@@ -11,7 +11,7 @@ use crate::config::{BrokerConfig, ConfigEntry, ConfigError, TopicConfig, topic_c
 use crate::image::ConfigResource;
 
 /// A topic that somebody wants.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTopic {
     pub name: String,
     /// -1: `num.partitions`.
@@ -21,6 +21,19 @@ pub struct NewTopic {
     /// Partition and its brokers. When given, both counts are -1.
     pub assignments: Vec<(i32, Vec<i32>)>,
     pub configs: Vec<(String, Option<String>)>,
+}
+
+impl NewTopic {
+    /// With the broker's defaults for everything.
+    pub fn named(name: impl Into<String>) -> Self {
+        NewTopic {
+            name: name.into(),
+            partitions: -1,
+            replication_factor: -1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        }
+    }
 }
 
 /// A topic that was created, or would be.

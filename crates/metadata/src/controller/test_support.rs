@@ -59,7 +59,7 @@ pub(crate) fn running() -> Controller {
 }
 
 pub(crate) fn topic(name: &str) -> NewTopic {
-    NewTopic { name: name.to_string(), partitions: -1, replication_factor: -1, ..NewTopic::default() }
+    NewTopic::named(name)
 }
 
 pub(crate) fn with_topics(names: &[&str]) -> Controller {
