@@ -102,9 +102,7 @@ impl Client {
     }
 
     /// Asks once for all topics.
-    pub(crate) async fn fetch_all_topics(
-        &self,
-    ) -> Result<Vec<(String, Result<Arc<Topic>, ClientError>)>, ClientError> {
+    pub(crate) async fn fetch_all_topics(&self) -> Result<Vec<(String, Result<Arc<Topic>, ClientError>)>, ClientError> {
         self.ask_metadata(&MetadataRequest { topics: None, ..Default::default() }).await
     }
 
@@ -138,9 +136,7 @@ impl Client {
             let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
             return Err(ClientError::of_broker("Metadata", subject(), code, Some(&there)));
         };
-        found
-            .leader
-            .ok_or_else(|| ClientError::of_broker("Metadata", subject(), ErrorCode::LEADER_NOT_AVAILABLE, None))
+        found.leader.ok_or_else(|| ClientError::of_broker("Metadata", subject(), ErrorCode::LEADER_NOT_AVAILABLE, None))
     }
 
     /// Makes the next request for the topic ask the brokers first, when the error says that what is known may be old.

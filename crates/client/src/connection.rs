@@ -59,8 +59,7 @@ pub(crate) struct Response {
 impl Response {
     /// Decodes the body; strings and records borrow from it.
     pub(crate) fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, ClientError> {
-        let failed =
-            |error| ClientError::Decode { address: self.address.to_string(), api: self.api, error };
+        let failed = |error| ClientError::Decode { address: self.address.to_string(), api: self.api, error };
         M::decode(&mut Reader::new(&self.body), self.version).map_err(failed)
     }
 

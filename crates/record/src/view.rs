@@ -93,4 +93,10 @@ impl<'a> BatchView<'a> {
         crate::codec::decompress(codec, self.payload(), decompressed_size_max, scratch)?;
         Ok(RecordIter::new(&self.header, scratch))
     }
+
+    /// The records, when the caller has them decompressed already ([`crate::codec::decompress`]), to keep what they
+    /// borrow from. For an uncompressed batch that is [`BatchView::payload`].
+    pub fn records_in<'b>(&self, decompressed: &'b [u8]) -> RecordIter<'b> {
+        RecordIter::new(&self.header, decompressed)
+    }
 }

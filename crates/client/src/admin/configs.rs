@@ -83,13 +83,24 @@ pub struct ConfigEntry {
 /// A change of one setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigChange {
-    Set { name: String, value: String },
+    Set {
+        name: String,
+        value: String,
+    },
     /// Back to the default.
-    Delete { name: String },
+    Delete {
+        name: String,
+    },
     /// Adds to a list.
-    Append { name: String, value: String },
+    Append {
+        name: String,
+        value: String,
+    },
     /// Takes out of a list.
-    Subtract { name: String, value: String },
+    Subtract {
+        name: String,
+        value: String,
+    },
 }
 
 impl ConfigChange {

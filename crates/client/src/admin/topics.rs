@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use mainstem_kafka_wire::ApiKey;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -11,7 +12,6 @@ use mainstem_kafka_wire::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse,
 };
-use mainstem_kafka_wire::ApiKey;
 use mainstem_types::TopicId;
 
 use super::ByName;
@@ -129,8 +129,7 @@ impl Client {
     /// Raises the number of partitions of a topic to `count`.
     pub async fn create_partitions(&self, name: &str, count: i32, validate_only: bool) -> Result<(), ClientError> {
         let topic = CreatePartitionsTopic { name: name.into(), count, ..Default::default() };
-        let request =
-            CreatePartitionsRequest { topics: vec![topic], timeout_ms: self.timeout_ms(), validate_only };
+        let request = CreatePartitionsRequest { topics: vec![topic], timeout_ms: self.timeout_ms(), validate_only };
         let results = self.ask_controller(&request, |response| {
             let answer: CreatePartitionsResponse<'_> = response.decode()?;
             let results = answer
