@@ -1,1 +1,46 @@
-//! The domain: produce, fetch, commit, create topics; executes the state machines' commands.
+//! The broker: produce, fetch, groups, topics, in domain terms. Executes what the state machines decide.
+//!
+//! What is guaranteed:
+//!
+//! - A record is acknowledged when it is committed: below the high watermark, which follows the log end
+//!   (`mainstem.durability=os`) or the durable end (`disk`). Consumers see nothing at or above it.
+//! - A change of the metadata is durable, and followed by this node, when it is answered.
+//! - No call of a door waits for a disk: what may do so is a future, or runs on [`Broker::blocking`].
+//! - No type of a wire protocol appears here; persisted records (Kafka's schemas) do.
+//!
+//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `group-timer`, the flushers of the journals, and
+//! `num.io.threads` for blocking work, started when there is some.
+
+mod admin;
+mod apply;
+mod blocking;
+mod broker;
+mod commit_wait;
+mod controller_thread;
+mod fetch_wait;
+mod groups;
+mod log_reader;
+mod maintenance;
+mod metadata_log;
+mod open_logs;
+mod partition;
+mod producer_ids;
+mod settings;
+mod start;
+mod state;
+mod stop;
+mod topics;
+
+pub use blocking::{BlockingPool, Stopped};
+pub use broker::{Broker, Endpoint};
+pub use commit_wait::{Commit, CommitFailed};
+pub use controller_thread::ControllerError;
+pub use fetch_wait::FetchWait;
+pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
+pub use mainstem_replica::{EpochCheckError, MinInSyncError};
+pub use mainstem_store::ReadError;
+pub use metadata_log::MetadataWriteError;
+pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading};
+pub use producer_ids::ProducerIds;
+pub use start::{StartError, StartReport};
+pub use topics::{Topic, TopicMap, is_internal};

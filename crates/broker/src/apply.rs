@@ -1,0 +1,189 @@
+//! From a changed image to what this node serves: logs are created and deleted, leaders elected, settings exchanged.
+//!
+//! Runs on the controller thread, after the records are durable and before their reply leaves: who was told that a topic
+//! exists can write to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstem_metadata::config::{BrokerConfig, TopicConfig};
+use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage};
+use mainstem_store::{LogConfig, PartitionLog};
+use mainstem_types::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
+
+use crate::groups::OFFSETS_TOPIC;
+use crate::partition::{Partition, PartitionStart};
+use crate::settings::log_config;
+use crate::state::State;
+use crate::topics::{Topic, TopicMap};
+
+impl State {
+    /// Makes the node follow the image.
+    pub(crate) fn follow(&self, image: &ClusterImage, delta: &ImageDelta) {
+        self.image.store(Arc::new(image.clone()));
+        let everything = self.follow_broker_settings(image, delta);
+        let mut topics = TopicMap::clone(&self.topics.load());
+        for (id, name) in &delta.topics_deleted {
+            self.delete_topic(&mut topics, *id, name);
+        }
+        let mut touched: BTreeSet<TopicId> = delta.topics_created.clone();
+        touched.extend(delta.partitions_changed.iter().map(|(id, _)| *id));
+        let changed = delta.configs_changed.iter().filter(|resource| resource.kind == ConfigResource::TOPIC);
+        touched.extend(changed.filter_map(|resource| image.topic_id(&resource.name)));
+        if everything {
+            touched.extend(image.topics().map(|topic| topic.id));
+        }
+        self.create_missing(image, &mut topics, &touched);
+        for id in &touched {
+            self.follow_topic(image, &mut topics, *id);
+        }
+        self.topics.store(Arc::new(topics));
+        if !delta.topics_deleted.is_empty() {
+            let names: Vec<&str> = delta.topics_deleted.values().map(String::as_str).collect();
+            self.groups.topics_deleted(&names);
+        }
+        self.serve_groups();
+    }
+
+    /// The offsets topic has appeared, or the node starts with it.
+    pub(crate) fn serve_groups(&self) {
+        if let Some(topic) = self.topics.load().by_name(OFFSETS_TOPIC)
+            && let Err(error) = self.groups.serve(&topic.partitions)
+        {
+            tracing::error!("groups cannot be served: {error}");
+        }
+    }
+
+    /// Whether settings of the broker changed, which are defaults of all topics.
+    fn follow_broker_settings(&self, image: &ClusterImage, delta: &ImageDelta) -> bool {
+        let own = ConfigResource::broker(self.node.0);
+        let shared = ConfigResource::cluster_default();
+        if !delta.configs_changed.contains(&own) && !delta.configs_changed.contains(&shared) {
+            return false;
+        }
+        match self.config.load().with_dynamic(image.configs(&shared), image.configs(&own)) {
+            Ok(config) => self.config.store(Arc::new(config)),
+            // Checked before it was recorded; a folder from elsewhere may hold what this broker does not take.
+            Err(error) => tracing::warn!("settings in the metadata are not applied: {error}"),
+        }
+        true
+    }
+
+    pub(crate) fn topic_config(&self, image: &ClusterImage, name: &str, broker: &BrokerConfig) -> Arc<TopicConfig> {
+        let resolved = TopicConfig::resolve(image.topic_configs(name), broker).unwrap_or_else(|error| {
+            tracing::warn!("topic {name}: its settings are not applied: {error}");
+            broker.log.topic_defaults.clone()
+        });
+        Arc::new(resolved)
+    }
+
+    fn delete_topic(&self, topics: &mut TopicMap, id: TopicId, name: &str) {
+        let Some(topic) = topics.remove(id) else { return };
+        let delay = Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
+        for partition in &topic.partitions {
+            partition.close_waits();
+            if let Err(error) = self.folder.delete_log(partition.log(), delay) {
+                tracing::error!("{name}-{}: its folder is not deleted: {error}", partition.index);
+            }
+        }
+    }
+
+    /// Creates the logs of partitions that this node holds and does not have yet, all at once.
+    fn create_missing(&self, image: &ClusterImage, topics: &mut TopicMap, touched: &BTreeSet<TopicId>) {
+        let broker = self.config.load();
+        let mut wanted = Vec::new();
+        let mut places = Vec::new();
+        for topic in touched.iter().filter_map(|id| image.topic_by_id(*id)) {
+            let present =
+                topics.by_id(topic.id).and_then(|known| known.partitions.last()).map_or(0, |last| last.index.0 + 1);
+            let config = Arc::new(log_config(&self.topic_config(image, &topic.name, &broker), &broker));
+            for (index, partition) in own_partitions(topic, self.node).filter(|(index, _)| *index >= present) {
+                let name = TopicPartition::new(Arc::clone(&topic.name), PartitionIndex(index));
+                wanted.push((name, topic.id, Arc::clone(&config)));
+                places.push((topic, index, partition));
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        match self.folder.create_logs(&wanted) {
+            Ok(logs) => {
+                let mut made: BTreeMap<TopicId, Vec<Arc<Partition>>> = BTreeMap::new();
+                for (log, (topic, index, partition)) in logs.into_iter().zip(places) {
+                    made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log));
+                }
+                for (id, partitions) in made {
+                    self.add_partitions(image, topics, id, partitions, &broker);
+                }
+            }
+            Err(error) => tracing::error!("{} partitions cannot be created: {error}", wanted.len()),
+        }
+    }
+
+    fn add_partitions(
+        &self,
+        image: &ClusterImage,
+        topics: &mut TopicMap,
+        id: TopicId,
+        new: Vec<Arc<Partition>>,
+        broker: &BrokerConfig,
+    ) {
+        let Some(topic) = image.topic_by_id(id) else { return };
+        let mut partitions = topics.by_id(id).map(|known| known.partitions.clone()).unwrap_or_default();
+        partitions.extend(new);
+        let config = self.topic_config(image, &topic.name, broker);
+        topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id, partitions, config }));
+    }
+
+    pub(crate) fn partition(
+        &self,
+        topic: &TopicImage,
+        index: i32,
+        image: &PartitionImage,
+        log: Arc<PartitionLog>,
+    ) -> Arc<Partition> {
+        let high_watermark = self.folder.high_watermark(log.partition());
+        // One replica: what is in the log is committed, as soon as it is as durable as the topic asks.
+        let high_watermark = Some(high_watermark.unwrap_or(log.durable_end()).max(log.durable_end()));
+        let start = PartitionStart {
+            topic: Arc::clone(&topic.name),
+            topic_id: topic.id,
+            index: PartitionIndex(index),
+            node: self.node,
+            leader_epoch: LeaderEpoch(image.leader_epoch),
+            high_watermark,
+        };
+        Partition::new(log, start)
+    }
+
+    /// Leaders and settings of a topic that is served already.
+    fn follow_topic(&self, image: &ClusterImage, topics: &mut TopicMap, id: TopicId) {
+        let (Some(now), Some(served)) = (image.topic_by_id(id), topics.by_id(id)) else { return };
+        for partition in &served.partitions {
+            if let Some(state) = now.partitions.get(&partition.index.0).filter(|state| state.leader == self.node.0) {
+                partition.elect(self.node, LeaderEpoch(state.leader_epoch));
+            }
+        }
+        let broker = self.config.load();
+        let config = self.topic_config(image, &now.name, &broker);
+        if *config == *served.config {
+            return;
+        }
+        let log: Arc<LogConfig> = Arc::new(log_config(&config, &broker));
+        for partition in &served.partitions {
+            partition.set_config(Arc::clone(&log));
+        }
+        let topic = Topic { name: Arc::clone(&served.name), id, partitions: served.partitions.clone(), config };
+        topics.insert(Arc::new(topic));
+    }
+}
+
+/// The partitions of a topic that this node holds. On one node these are all of them, numbered from 0 without gaps.
+pub(crate) fn own_partitions(topic: &TopicImage, node: NodeId) -> impl Iterator<Item = (i32, &PartitionImage)> {
+    topic
+        .partitions
+        .iter()
+        .filter(move |(_, partition)| partition.replicas.contains(&node.0))
+        .map(|(index, p)| (*index, p))
+}

@@ -1,0 +1,125 @@
+//! The broker: what doors call.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use mainstem_env::{Clock, Rng};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::controller::{Controller, Decision};
+use mainstem_metadata::image::ClusterImage;
+use mainstem_types::{NodeId, ProducerId};
+
+use crate::blocking::BlockingPool;
+use crate::controller_thread::{ControllerError, ControllerThread};
+use crate::groups::Groups;
+use crate::maintenance::Maintenance;
+use crate::producer_ids::ProducerIds;
+use crate::start::random_bytes;
+use crate::state::State;
+use crate::topics::TopicMap;
+
+/// Where clients of one listener reach a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub node: NodeId,
+    pub host: Arc<str>,
+    pub port: u16,
+    pub rack: Option<Arc<str>>,
+}
+
+/// One node.
+pub struct Broker {
+    pub(crate) state: Arc<State>,
+    pub(crate) controller: ControllerThread,
+    pub(crate) blocking: Arc<BlockingPool>,
+    pub(crate) maintenance: Maintenance,
+}
+
+impl Broker {
+    pub fn node_id(&self) -> NodeId {
+        self.state.node
+    }
+
+    pub fn cluster_id(&self) -> &str {
+        &self.state.cluster_id
+    }
+
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.state.env.clock
+    }
+
+    /// For ids that nobody can guess or repeat.
+    pub fn random_bytes(&self) -> [u8; 16] {
+        random_bytes(&*self.state.env.rng)
+    }
+
+    /// Settings as they are now, changes while running included.
+    pub fn config(&self) -> Guard<Arc<BrokerConfig>> {
+        self.state.config.load()
+    }
+
+    /// What the metadata says.
+    pub fn image(&self) -> Guard<Arc<ClusterImage>> {
+        self.state.image.load()
+    }
+
+    /// The topics that are served.
+    pub fn topics(&self) -> Guard<Arc<TopicMap>> {
+        self.state.topics.load()
+    }
+
+    pub fn groups(&self) -> &Groups {
+        &self.state.groups
+    }
+
+    /// Threads for work that may wait for the disk.
+    pub fn blocking(&self) -> &Arc<BlockingPool> {
+        &self.blocking
+    }
+
+    pub fn producer_ids(&self) -> &ProducerIds {
+        &self.state.producer_ids
+    }
+
+    /// Changes the metadata: `decide` sees the cluster as it is after all earlier changes. When this returns, the records
+    /// are durable and the node follows them: a topic that was created can be written.
+    pub async fn change_metadata<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&Controller, &BrokerConfig, &dyn Rng) -> Decision<R> + Send + 'static,
+    ) -> Result<R, ControllerError> {
+        self.controller.change(move |controller, state| decide(controller, &state.config.load(), &*state.env.rng)).await
+    }
+
+    /// A producer id, from a new block if need be.
+    pub async fn allocate_producer_id(&self) -> Result<ProducerId, ControllerError> {
+        loop {
+            if let Some(id) = self.state.producer_ids.next_at_hand() {
+                return Ok(id);
+            }
+            self.refill_producer_ids().await?;
+        }
+    }
+
+    /// Where clients of a listener reach this node; of the first listener if there is none of that name.
+    pub fn endpoint(&self, listener: &str) -> Endpoint {
+        let config = self.config();
+        let named = config.advertised_listeners.iter().find(|l| l.name == listener);
+        let (host, port) = named.or(config.advertised_listeners.first()).map_or(("", 0), |l| (l.host.as_str(), l.port));
+        Endpoint { node: self.state.node, host: host.into(), port, rack: config.rack.as_deref().map(Into::into) }
+    }
+
+    /// Ends all waits, closes the logs, and writes what makes the next start a clean one.
+    pub fn shutdown(&self) {
+        self.maintenance.stop();
+        self.state.groups.stop();
+        self.controller.stop(crate::stop::last_operation);
+        for topic in self.state.topics.load().iter() {
+            topic.partitions.iter().for_each(|partition| partition.close_waits());
+        }
+        self.blocking.stop();
+        let epoch = *self.state.broker_epoch.lock();
+        if let Err(error) = self.state.folder.close(&self.state.all_logs(), epoch) {
+            tracing::error!("the data folder is not closed orderly, the next start will check it: {error}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Replies that wait until a record is committed: below the high watermark of its partition.
+//!
+//! Waiters are woken in the order of their offsets, in batches, by whoever advances the high watermark. A partition
+//! without waiters costs one relaxed load.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use mainstem_types::Offset;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// The log of the partition failed for good while a reply was waiting for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the log stopped taking writes after an error of the disk")]
+pub struct CommitFailed;
+
+/// A committed record, or the wait for it.
+#[derive(Debug)]
+pub enum Commit {
+    Done,
+    Waiting(oneshot::Receiver<Result<(), CommitFailed>>),
+}
+
+impl Commit {
+    /// Waits until the record is committed, or never will be.
+    pub async fn wait(self) -> Result<(), CommitFailed> {
+        match self {
+            Commit::Done => Ok(()),
+            // A dropped sender is a partition that went away: its records are not committed by us any more.
+            Commit::Waiting(receiver) => receiver.await.unwrap_or(Err(CommitFailed)),
+        }
+    }
+}
+
+struct Waiter {
+    /// Released when the high watermark has reached this offset.
+    end: Offset,
+    sender: oneshot::Sender<Result<(), CommitFailed>>,
+}
+
+#[derive(Default)]
+pub(crate) struct CommitWaiters {
+    count: AtomicUsize,
+    failed: AtomicBool,
+    /// Ascending by `end`.
+    waiters: Mutex<VecDeque<Waiter>>,
+}
+
+impl CommitWaiters {
+    /// Waits for `end <= high watermark`. `high_watermark` is read under the lock, so that an advance cannot be missed.
+    pub fn wait(&self, end: Offset, high_watermark: impl Fn() -> Offset) -> Commit {
+        let mut waiters = self.waiters.lock();
+        // Counted before the high watermark is read: an advance after that read finds the waiter.
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if high_watermark() >= end {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            return Commit::Done;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if self.failed.load(Ordering::SeqCst) {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            // A receiver that is kept by nobody else: the send cannot fail in a way that matters.
+            let _ = sender.send(Err(CommitFailed));
+            return Commit::Waiting(receiver);
+        }
+        let place = waiters.partition_point(|waiter| waiter.end <= end);
+        waiters.insert(place, Waiter { end, sender });
+        Commit::Waiting(receiver)
+    }
+
+    /// Releases all waiters up to `high_watermark`.
+    pub fn advance(&self, high_watermark: Offset) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut waiters = self.waiters.lock();
+        let ready = waiters.partition_point(|waiter| waiter.end <= high_watermark);
+        for waiter in waiters.drain(..ready) {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            // The client may have gone away; then nobody listens.
+            let _ = waiter.sender.send(Ok(()));
+        }
+    }
+
+    /// The log failed: nobody who waits will ever be committed.
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+        let mut waiters = self.waiters.lock();
+        for waiter in waiters.drain(..) {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            let _ = waiter.sender.send(Err(CommitFailed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(commit: Commit) -> Option<Result<(), CommitFailed>> {
+        match commit {
+            Commit::Done => Some(Ok(())),
+            Commit::Waiting(mut receiver) => receiver.try_recv().ok(),
+        }
+    }
+
+    #[test]
+    fn a_committed_record_needs_no_wait() {
+        let waiters = CommitWaiters::default();
+        assert!(matches!(waiters.wait(Offset(5), || Offset(5)), Commit::Done));
+        assert_eq!(waiters.count.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn an_advance_releases_those_below_it_and_no_others() {
+        let waiters = CommitWaiters::default();
+        let late = waiters.wait(Offset(9), || Offset(0));
+        let early = waiters.wait(Offset(4), || Offset(0));
+        waiters.advance(Offset(4));
+        assert_eq!(outcome(early), Some(Ok(())));
+        assert_eq!(waiters.count.load(Ordering::SeqCst), 1);
+        waiters.advance(Offset(9));
+        assert_eq!(outcome(late), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_failed_log_fails_those_who_wait_and_those_who_come_later() {
+        let waiters = CommitWaiters::default();
+        let waiting = waiters.wait(Offset(1), || Offset(0));
+        waiters.fail();
+        assert_eq!(outcome(waiting), Some(Err(CommitFailed)));
+        assert_eq!(outcome(waiters.wait(Offset(2), || Offset(0))), Some(Err(CommitFailed)));
+        assert_eq!(outcome(waiters.wait(Offset(1), || Offset(1))), Some(Ok(())), "what was committed before stays so");
+    }
+}

@@ -1,0 +1,175 @@
+//! The thread that changes the metadata: one operation after the other, each "decide, append, replay, follow, reply".
+//!
+//! An operation decides on the image as it is after all earlier ones. Its records are durable and the node follows them
+//! before its reply leaves.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mainstem_kafka_wire::metadata_records::MetadataRecord;
+use mainstem_metadata::controller::{Controller, Decision};
+use mainstem_metadata::image::ImageDelta;
+use mainstem_types::{Offset, TimestampMs};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::metadata_log::{MetadataLog, MetadataWriteError};
+use crate::state::State;
+
+/// Why a change of the metadata was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    #[error(transparent)]
+    Write(#[from] MetadataWriteError),
+    #[error("the metadata cannot be followed: {0}")]
+    Replay(#[from] mainstem_metadata::image::ReplayError),
+    #[error("the metadata log failed before; restart the broker")]
+    Failed,
+    #[error("the broker is stopping")]
+    Stopping,
+}
+
+/// What the thread owns.
+pub(crate) struct Core {
+    controller: Controller,
+    log: MetadataLog,
+    /// After a failed write nobody knows what is on the disk: no more changes until a restart.
+    failed: bool,
+    last_snapshot: Duration,
+}
+
+impl Core {
+    pub fn new(controller: Controller, log: MetadataLog, now: Duration) -> Core {
+        Core { controller, log, failed: false, last_snapshot: now }
+    }
+
+    pub fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// Where the next record will be.
+    pub fn next_offset(&self) -> Offset {
+        self.log.log().log_end()
+    }
+
+    /// Appends records and replays them. Gives what changed.
+    pub fn commit(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
+        let mut delta = ImageDelta::default();
+        if records.is_empty() {
+            return Ok(delta);
+        }
+        if self.failed {
+            return Err(ControllerError::Failed);
+        }
+        let level = self.controller.image().metadata_version();
+        let base = self.log.append(records, level, now).inspect_err(|_| self.failed = true)?;
+        for (offset, record) in (base.0..).zip(records) {
+            let replayed = self.controller.replay(record, Offset(offset), self.log.term(), &mut delta);
+            replayed.inspect_err(|_| self.failed = true)?;
+        }
+        Ok(delta)
+    }
+
+    /// Writes a snapshot if there is enough new, or the last one is old.
+    fn snapshot_if_due(&mut self, state: &State) {
+        let config = &state.config.load().metadata_log;
+        let now = state.env.clock.monotonic();
+        let bytes = self.log.bytes_since_snapshot();
+        let interval_ms = config.max_snapshot_interval_ms;
+        let old = interval_ms > 0 && now.saturating_sub(self.last_snapshot).as_millis() as i64 >= interval_ms;
+        let enough = bytes as i64 >= config.max_record_bytes_between_snapshots;
+        if self.failed || bytes == 0 || !(enough || old) {
+            return;
+        }
+        self.snapshot(state);
+    }
+
+    pub fn snapshot(&mut self, state: &State) {
+        self.last_snapshot = state.env.clock.monotonic();
+        match self.log.snapshot(self.controller.image(), state.env.clock.wall_ms()) {
+            Ok(id) => tracing::debug!("metadata snapshot up to offset {}", id.end),
+            // The log has everything that the snapshot would have had: reported, and tried again later.
+            Err(error) => tracing::error!("no metadata snapshot: {error}"),
+        }
+    }
+}
+
+type Job = Box<dyn FnOnce(&mut Core, &State) + Send>;
+
+/// The way to the thread.
+pub(crate) struct ControllerThread {
+    sender: Mutex<Option<Sender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ControllerThread {
+    pub fn start(core: Core, state: &Arc<State>) -> io::Result<ControllerThread> {
+        let (sender, receiver) = channel();
+        let state = Arc::downgrade(state);
+        let thread =
+            std::thread::Builder::new().name("controller".to_owned()).spawn(move || run(core, &receiver, &state))?;
+        Ok(ControllerThread { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Runs one operation: `decide` looks at the image and says what is recorded and answered.
+    pub async fn change<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&Controller, &State) -> Decision<R> + Send + 'static,
+    ) -> Result<R, ControllerError> {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |core, state| {
+            let result = decide_and_follow(core, state, decide);
+            // The client may have gone away; the change is made all the same.
+            let _ = sender.send(result);
+        });
+        self.submit(job)?;
+        receiver.await.map_err(|_| ControllerError::Stopping)?
+    }
+
+    fn submit(&self, job: Job) -> Result<(), ControllerError> {
+        let sender = self.sender.lock();
+        sender.as_ref().ok_or(ControllerError::Stopping)?.send(job).map_err(|_| ControllerError::Stopping)
+    }
+
+    /// Lets the thread do a last operation, then ends it.
+    pub fn stop(&self, last: impl FnOnce(&mut Core, &State) + Send + 'static) {
+        // The thread may have ended already, by a panic; then there is nothing left to do.
+        let _ = self.submit(Box::new(last));
+        self.sender.lock().take();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn decide_and_follow<R>(
+    core: &mut Core,
+    state: &State,
+    decide: impl FnOnce(&Controller, &State) -> Decision<R>,
+) -> Result<R, ControllerError> {
+    let Decision { records, reply } = decide(core.controller(), state);
+    let delta = core.commit(&records, state.env.clock.wall_ms())?;
+    if !delta.is_empty() {
+        state.follow(core.controller().image(), &delta);
+    }
+    Ok(reply)
+}
+
+/// How often the thread looks whether a snapshot is due when nothing changes.
+const IDLE_CHECK: Duration = Duration::from_secs(60);
+
+fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<State>) {
+    loop {
+        let job = jobs.recv_timeout(IDLE_CHECK);
+        let Some(state) = state.upgrade() else { return };
+        match job {
+            Ok(job) => job(&mut core, &state),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        core.snapshot_if_due(&state);
+    }
+}

@@ -1,0 +1,114 @@
+//! Long polls: a fetch that found too little waits here until appends have brought what it asked for.
+//!
+//! A waiter is registered with every partition of its fetch and dropped with it: a client that goes away leaves nothing
+//! behind. An append wakes a waiter only when the bytes that it still wants have come, so that a fetch for a megabyte
+//! is not woken by each small record. A partition without waiters costs one load an append; a waiting fetch costs no CPU.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::partition::Partition;
+
+/// One waiting fetch.
+#[derive(Debug)]
+pub struct FetchWaiter {
+    missing_bytes: AtomicI64,
+    notify: Notify,
+}
+
+impl FetchWaiter {
+    /// Takes note of appended bytes.
+    fn add(&self, bytes: i64) {
+        if self.missing_bytes.fetch_sub(bytes, Ordering::SeqCst) <= bytes {
+            self.notify.notify_one();
+        }
+    }
+}
+
+/// The waiting fetches of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct FetchWaiters {
+    count: AtomicUsize,
+    waiters: Mutex<Vec<Arc<FetchWaiter>>>,
+}
+
+impl FetchWaiters {
+    fn register(&self, waiter: &Arc<FetchWaiter>) {
+        let mut waiters = self.waiters.lock();
+        waiters.push(Arc::clone(waiter));
+        self.count.store(waiters.len(), Ordering::SeqCst);
+    }
+
+    fn unregister(&self, waiter: &Arc<FetchWaiter>) {
+        let mut waiters = self.waiters.lock();
+        if let Some(place) = waiters.iter().position(|w| Arc::ptr_eq(w, waiter)) {
+            waiters.swap_remove(place);
+        }
+        // A thousand waiters that came and went must not leave their room behind in each partition.
+        if waiters.is_empty() {
+            waiters.shrink_to_fit();
+        }
+        self.count.store(waiters.len(), Ordering::SeqCst);
+    }
+
+    /// Tells all waiters that `bytes` more can be read.
+    pub fn wake(&self, bytes: i64) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for waiter in self.waiters.lock().iter() {
+            waiter.add(bytes);
+        }
+    }
+
+    /// Wakes all waiters whatever they wait for: the partition was deleted, failed, or changed its leader.
+    pub fn wake_all(&self) {
+        self.wake(i64::MAX / 2);
+    }
+}
+
+/// The registration of one waiting fetch; ends when it is dropped.
+pub struct FetchWait {
+    waiter: Arc<FetchWaiter>,
+    partitions: Vec<Arc<Partition>>,
+}
+
+impl FetchWait {
+    /// Registers with `partitions`. The caller then says what it waits for ([`expect_bytes`](Self::expect_bytes)), looks at
+    /// the partitions once more, counts what it found ([`credit`](Self::credit)), and only then waits.
+    pub fn register(partitions: Vec<Arc<Partition>>) -> FetchWait {
+        let waiter = Arc::new(FetchWaiter { missing_bytes: AtomicI64::new(i64::MAX), notify: Notify::new() });
+        for partition in &partitions {
+            partition.fetch_waiters.register(&waiter);
+        }
+        FetchWait { waiter, partitions }
+    }
+
+    /// Begins to wait for `bytes`, of which appends from here on count.
+    pub fn expect_bytes(&self, bytes: i64) {
+        self.waiter.missing_bytes.store(bytes.max(1), Ordering::SeqCst);
+    }
+
+    /// Counts bytes that were found by looking.
+    pub fn credit(&self, bytes: i64) {
+        if bytes > 0 {
+            self.waiter.add(bytes);
+        }
+    }
+
+    /// Returns when enough was appended.
+    pub async fn wait(&self) {
+        self.waiter.notify.notified().await;
+    }
+}
+
+impl Drop for FetchWait {
+    fn drop(&mut self) {
+        for partition in &self.partitions {
+            partition.fetch_waiters.unregister(&self.waiter);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Consumer groups: runs the coordinator's state machines over the partitions of `__consumer_offsets`.
+//!
+//! - One [`GroupShard`] a partition, each under a lock of its own, held over "decide, append, apply" so that the order in
+//!   the log is the order of the decisions. An append writes to the page cache, nothing under the lock waits for a disk.
+//! - An answer leaves when the records it stands on are committed.
+//! - Timers run on one thread, which sleeps until the earliest deadline of all shards.
+
+mod load;
+mod shard;
+mod timer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use mainstem_coordinator::{
+    DescribedGroup, FetchedTopic, GroupConfig, GroupError, HeartbeatRequest, JoinGroupRequest, JoinedGroup,
+    LeaveGroupRequest, LeftMember, ListedGroup, Now, OffsetCommitRequest, OffsetFetchRequest, Reply, ReplyToken,
+    SyncGroupRequest, SyncedGroup, partition_for_group,
+};
+use mainstem_env::Clock;
+
+use crate::partition::Partition;
+use shard::Shard;
+pub use shard::{Answer, Pending};
+use timer::TimerThread;
+
+/// The topic that keeps groups and offsets.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// The group coordinator of this node.
+pub struct Groups {
+    shared: Arc<Shared>,
+    timer: TimerThread,
+}
+
+/// What the callers and the timer thread share.
+struct Shared {
+    clock: Arc<dyn Clock>,
+    config: GroupConfig,
+    /// By partition of the offsets topic; nothing as long as that topic does not exist.
+    shards: ArcSwapOption<Vec<Arc<Shard>>>,
+    next_token: AtomicU64,
+}
+
+impl Shared {
+    fn now(&self) -> Now {
+        Now { monotonic_ms: self.clock.monotonic().as_millis() as u64, wall: self.clock.wall_ms() }
+    }
+
+    fn token(&self) -> ReplyToken {
+        ReplyToken(self.next_token.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Groups {
+    pub(crate) fn start(clock: Arc<dyn Clock>, config: GroupConfig) -> std::io::Result<Groups> {
+        let shared = Arc::new(Shared { clock, config, shards: ArcSwapOption::empty(), next_token: AtomicU64::new(0) });
+        let timer = TimerThread::start(Arc::clone(&shared))?;
+        Ok(Groups { shared, timer })
+    }
+
+    /// The offsets topic is there: its partitions are read, on a thread of their own, and then served. Until then clients
+    /// are told that the coordinator loads.
+    pub(crate) fn serve(&self, partitions: &[Arc<Partition>]) -> std::io::Result<()> {
+        if self.is_available() {
+            return Ok(());
+        }
+        let shards: Vec<_> =
+            partitions.iter().map(|p| Arc::new(Shard::new(self.shared.config.clone(), Arc::clone(p)))).collect();
+        self.shared.shards.store(Some(Arc::new(shards.clone())));
+        if shards.iter().all(|shard| shard.is_empty_log()) {
+            let now = self.shared.now();
+            shards.iter().for_each(|shard| shard.loaded(now));
+            self.timer.look();
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let timer = self.timer.waker();
+        let load = move || {
+            load::load(&shards, || shared.now());
+            timer.look();
+        };
+        std::thread::Builder::new().name("group-load".to_owned()).spawn(load).map(drop)
+    }
+
+    /// Whether the offsets topic exists, loaded or not.
+    pub fn is_available(&self) -> bool {
+        self.shared.shards.load().is_some()
+    }
+
+    fn shard(&self, group_id: &str) -> Result<Arc<Shard>, GroupError> {
+        let shards = self.shared.shards.load_full().ok_or(GroupError::NotCoordinator)?;
+        let place = partition_for_group(group_id, shards.len() as i32);
+        shards.get(place.0 as usize).map(Arc::clone).ok_or(GroupError::NotCoordinator)
+    }
+
+    fn submit(
+        &self,
+        group_id: &str,
+        operation: impl FnOnce(&mut mainstem_coordinator::GroupShard, ReplyToken, Now) -> mainstem_coordinator::Outcome,
+    ) -> Result<Pending, GroupError> {
+        let shard = self.shard(group_id)?;
+        let (pending, deadline) = shard.submit(self.shared.token(), self.shared.now(), operation);
+        self.timer.look_at(deadline);
+        Ok(pending)
+    }
+
+    pub fn join(&self, request: &JoinGroupRequest<'_>) -> Answer<JoinedGroup> {
+        let pending = self.submit(request.group_id, |shard, token, now| shard.join_group(token, request, now));
+        Answer::new(pending, |reply| match reply {
+            Reply::Join(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    pub fn sync(&self, request: &SyncGroupRequest<'_>) -> Answer<SyncedGroup> {
+        let pending = self.submit(request.group_id, |shard, token, now| shard.sync_group(token, request, now));
+        Answer::new(pending, |reply| match reply {
+            Reply::Sync(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    pub fn leave(&self, request: &LeaveGroupRequest<'_>) -> Answer<Vec<LeftMember>> {
+        let pending = self.submit(request.group_id, |shard, token, now| shard.leave_group(token, request, now));
+        Answer::new(pending, |reply| match reply {
+            Reply::Leave(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    pub fn commit_offsets(
+        &self,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Answer<Vec<mainstem_coordinator::CommittedTopic>> {
+        let pending = self.submit(request.group_id, |shard, token, now| shard.offset_commit(token, request, now));
+        Answer::new(pending, |reply| match reply {
+            Reply::OffsetCommit(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    pub fn heartbeat(&self, request: &HeartbeatRequest<'_>) -> Result<(), GroupError> {
+        let shard = self.shard(request.group_id)?;
+        shard.with(|machine| machine.heartbeat(request, self.shared.now()))
+    }
+
+    /// Offsets of one group.
+    pub fn fetch_offsets(&self, request: &OffsetFetchRequest<'_>) -> Result<Vec<FetchedTopic>, GroupError> {
+        self.shard(request.group_id)?.with(|machine| machine.offset_fetch(request))
+    }
+
+    pub fn describe(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
+        self.shard(group_id)?.with(|machine| machine.describe_group(group_id))
+    }
+
+    /// All groups in one of `states` and of one of `types`; empty lists ask for all.
+    pub fn list(&self, states: &[&str], types: &[&str]) -> Result<Vec<ListedGroup>, GroupError> {
+        let Some(shards) = self.shared.shards.load_full() else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for shard in shards.iter() {
+            all.extend(shard.with(|machine| machine.list_groups(states, types))?);
+        }
+        Ok(all)
+    }
+
+    /// The offsets of topics that were deleted go.
+    pub(crate) fn topics_deleted(&self, topics: &[&str]) {
+        let Some(shards) = self.shared.shards.load_full() else { return };
+        for shard in shards.iter() {
+            shard.run(self.shared.now(), |machine, _| machine.topics_deleted(topics));
+        }
+    }
+
+    /// Ends all waits with NOT_COORDINATOR, and the thread.
+    pub(crate) fn stop(&self) {
+        self.timer.stop();
+        if let Some(shards) = self.shared.shards.swap(None) {
+            shards.iter().for_each(|shard| shard.unload(self.shared.now()));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The thread that fires the timers of all groups.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::Shared;
+
+/// When the thread wakes next.
+struct Plan {
+    /// On the monotonic clock; `None` sleeps until somebody calls.
+    wake_ms: Option<u64>,
+    stopped: bool,
+}
+
+struct Inner {
+    plan: Mutex<Plan>,
+    changed: Condvar,
+}
+
+/// Wakes the thread.
+#[derive(Clone)]
+pub(super) struct Waker(Arc<Inner>);
+
+impl Waker {
+    /// Makes the thread look at all shards now.
+    pub fn look(&self) {
+        self.0.plan.lock().wake_ms = Some(0);
+        self.0.changed.notify_one();
+    }
+}
+
+pub(super) struct TimerThread {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl TimerThread {
+    pub fn start(shared: Arc<Shared>) -> io::Result<TimerThread> {
+        let inner =
+            Arc::new(Inner { plan: Mutex::new(Plan { wake_ms: None, stopped: false }), changed: Condvar::new() });
+        let own = Arc::clone(&inner);
+        let thread = std::thread::Builder::new().name("group-timer".to_owned()).spawn(move || run(&own, &shared))?;
+        Ok(TimerThread { inner, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.inner))
+    }
+
+    pub fn look(&self) {
+        self.waker().look();
+    }
+
+    /// A shard's earliest deadline may have become earlier than what the thread sleeps for.
+    pub fn look_at(&self, deadline_ms: Option<u64>) {
+        let Some(deadline_ms) = deadline_ms else { return };
+        let mut plan = self.inner.plan.lock();
+        if plan.wake_ms.is_none_or(|wake| deadline_ms < wake) {
+            plan.wake_ms = Some(deadline_ms);
+            self.inner.changed.notify_one();
+        }
+    }
+
+    pub fn stop(&self) {
+        self.inner.plan.lock().stopped = true;
+        self.inner.changed.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has nothing more to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(inner: &Inner, shared: &Shared) {
+    loop {
+        {
+            let mut plan = inner.plan.lock();
+            loop {
+                if plan.stopped {
+                    return;
+                }
+                let now_ms = shared.now().monotonic_ms;
+                match plan.wake_ms {
+                    Some(wake_ms) if wake_ms <= now_ms => break,
+                    Some(wake_ms) => {
+                        inner.changed.wait_for(&mut plan, Duration::from_millis(wake_ms - now_ms));
+                    }
+                    None => inner.changed.wait(&mut plan),
+                }
+            }
+            plan.wake_ms = None;
+        }
+        let earliest = shared
+            .shards
+            .load_full()
+            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.now())).min());
+        let mut plan = inner.plan.lock();
+        // Somebody may have asked for an earlier look meanwhile.
+        plan.wake_ms = [plan.wake_ms, earliest].into_iter().flatten().min();
+    }
+}

@@ -1,0 +1,152 @@
+//! What has to be done now and then: retention, flushes that are due, checkpoints, files to remove, producers to forget.
+//!
+//! One thread, one log after the other. Readers and appenders never wait for it: a log's own locks are held for moments.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::state::State;
+
+/// How often the thread looks at the clock.
+const TICK: Duration = Duration::from_secs(1);
+
+pub(crate) struct Maintenance {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Maintenance {
+    pub fn start(state: &Arc<State>) -> io::Result<Maintenance> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let (own, state) = (Arc::clone(&stop), Arc::downgrade(state));
+        let thread = std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || run(&own, &state))?;
+        Ok(Maintenance { stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub fn stop(&self) {
+        *self.stop.0.lock() = true;
+        self.stop.1.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has nothing more to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(stop: &(Mutex<bool>, Condvar), state: &Weak<State>) {
+    let mut schedule: Option<Schedule> = None;
+    loop {
+        {
+            let mut stopped = stop.0.lock();
+            if !*stopped {
+                stop.1.wait_for(&mut stopped, TICK);
+            }
+            if *stopped {
+                return;
+            }
+        }
+        let Some(state) = state.upgrade() else { return };
+        let now = state.env.clock.monotonic();
+        schedule.get_or_insert_with(|| Schedule::new(&state, now)).run_due(&state, now);
+    }
+}
+
+/// When each task is due next, on the monotonic clock.
+struct Schedule {
+    retention: Duration,
+    checkpoints: Duration,
+    producers: Duration,
+}
+
+impl Schedule {
+    fn new(state: &State, now: Duration) -> Schedule {
+        let config = state.config.load();
+        let initial = millis(config.log.initial_task_delay_ms);
+        Schedule { retention: now + initial, checkpoints: now + initial, producers: now + initial }
+    }
+
+    fn run_due(&mut self, state: &State, now: Duration) {
+        let config = state.config.load_full();
+        flush_due(state);
+        remove_due(state);
+        if now >= self.retention {
+            self.retention = now + millis(config.log.retention_check_interval_ms);
+            retention(state);
+        }
+        if now >= self.producers {
+            self.producers = now + millis(i64::from(config.producer_state.expiration_check_interval_ms));
+            expire_producers(state);
+        }
+        if now >= self.checkpoints {
+            self.checkpoints = now + millis(i64::from(config.log.flush_checkpoint_interval_ms));
+            write_checkpoints(state);
+        }
+    }
+}
+
+fn millis(milliseconds: i64) -> Duration {
+    Duration::from_millis(milliseconds.max(1) as u64)
+}
+
+fn flush_due(state: &State) {
+    for topic in state.topics.load().iter() {
+        for partition in &topic.partitions {
+            partition.log().flush_if_due();
+        }
+    }
+}
+
+fn remove_due(state: &State) {
+    state.folder.remove_due();
+    for topic in state.topics.load().iter() {
+        for partition in &topic.partitions {
+            partition.log().remove_due_files();
+        }
+    }
+}
+
+/// Applies retention to every partition. A log whose disk fails is reported; the others go on.
+pub(crate) fn retention(state: &State) {
+    let now = state.env.clock.wall_ms();
+    let mut removed = false;
+    for topic in state.topics.load().iter() {
+        for partition in &topic.partitions {
+            match partition.log().retention_pass(now, partition.high_watermark()) {
+                Ok(outcome) if outcome.segments_removed > 0 => {
+                    removed = true;
+                    partition.log_start_moved();
+                    let (name, count) = (partition.log().partition(), outcome.segments_removed);
+                    tracing::info!(
+                        "{name}: {count} old segments removed, {} bytes; it begins at {}",
+                        outcome.bytes_removed,
+                        outcome.log_start
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => tracing::error!("{}: retention failed: {error}", partition.log().partition()),
+            }
+        }
+    }
+    if removed {
+        write_checkpoints(state);
+    }
+}
+
+fn expire_producers(state: &State) {
+    let now = state.env.clock.wall_ms();
+    for topic in state.topics.load().iter() {
+        for partition in &topic.partitions {
+            partition.log().expire_producers(now);
+        }
+    }
+}
+
+pub(crate) fn write_checkpoints(state: &State) {
+    if let Err(error) = state.folder.write_checkpoints(&state.all_logs()) {
+        tracing::error!("the checkpoints are not written: {error}");
+    }
+}

@@ -1,0 +1,153 @@
+//! At the start: the folder's partitions and the image's partitions are brought together.
+//!
+//! - A partition of the image with its folder is opened; without one it is created (its topic was created, and the process
+//!   died before the folder was).
+//! - A folder whose topic the image does not know, or knows under another id, is parked and reported. Nothing is deleted.
+//! - A log that cannot be opened is reported and not served; the others are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::image::{ClusterImage, TopicImage};
+use mainstem_store::{FolderEntry, FolderReport, LogConfig, LogRecovery, OpenError, PartitionLog};
+use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
+use parking_lot::Mutex;
+
+use crate::apply::own_partitions;
+use crate::partition::Partition;
+use crate::settings::log_config;
+use crate::state::State;
+use crate::topics::{Topic, TopicMap};
+
+/// What was found and done.
+#[derive(Debug, Default)]
+pub(crate) struct OpenReport {
+    pub recovery: LogRecovery,
+    pub parked: Vec<String>,
+    pub failed: Vec<String>,
+}
+
+/// One partition of the image on its way to a log.
+struct Wanted<'i> {
+    topic: &'i TopicImage,
+    index: i32,
+    config: Arc<LogConfig>,
+    entry: Option<FolderEntry>,
+}
+
+/// Opens everything and publishes the topics.
+pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderReport) -> OpenReport {
+    let mut report = OpenReport::default();
+    let broker = state.config.load_full();
+    let mut entries = take_entries(state, image, folder, &mut report);
+    let mut wanted = Vec::new();
+    for topic in image.topics() {
+        let config = Arc::new(log_config(&state.topic_config(image, &topic.name, &broker), &broker));
+        for (index, _) in own_partitions(topic, state.node) {
+            let entry = entries.remove(&(topic.id, index));
+            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry });
+        }
+    }
+    let logs = open_all(state, &wanted, &broker, &mut report);
+    let mut partitions: HashMap<TopicId, Vec<Arc<Partition>>> = HashMap::new();
+    for (wanted, log) in wanted.iter().zip(logs) {
+        if let (Some(log), Some(image)) = (log, wanted.topic.partitions.get(&wanted.index)) {
+            let partition = state.partition(wanted.topic, wanted.index, image, log);
+            partitions.entry(wanted.topic.id).or_default().push(partition);
+        }
+    }
+    let mut topics = TopicMap::default();
+    for topic in image.topics() {
+        let config = state.topic_config(image, &topic.name, &broker);
+        let partitions = partitions.remove(&topic.id).unwrap_or_default();
+        topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id: topic.id, partitions, config }));
+    }
+    state.topics.store(Arc::new(topics));
+    report
+}
+
+/// The folder's entries by topic id and index. What belongs to no topic of the image is parked.
+fn take_entries(
+    state: &State,
+    image: &ClusterImage,
+    folder: &FolderReport,
+    report: &mut OpenReport,
+) -> HashMap<(TopicId, i32), FolderEntry> {
+    let mut entries = HashMap::new();
+    for entry in &folder.partitions {
+        let index = entry.partition.partition.0;
+        let known = image.topic(&entry.partition.topic).filter(|topic| topic.partitions.contains_key(&index));
+        // A folder without an id was written before topics had ids; its name is all there is to go by.
+        match known.filter(|topic| entry.topic_id.is_none_or(|id| id == topic.id)) {
+            Some(topic) => {
+                entries.insert((topic.id, index), entry.clone());
+            }
+            None => match state.folder.park_stray(entry) {
+                Ok(path) => report.parked.push(format!(
+                    "{} (its topic is not in the metadata) as {}",
+                    entry.partition,
+                    path.display()
+                )),
+                Err(error) => report.failed.push(format!("{}: its folder cannot be parked: {error}", entry.partition)),
+            },
+        }
+    }
+    entries
+}
+
+/// Opens or creates each log, several at a time: a recovery waits for the disk.
+fn open_all(
+    state: &State,
+    wanted: &[Wanted<'_>],
+    broker: &BrokerConfig,
+    report: &mut OpenReport,
+) -> Vec<Option<Arc<PartitionLog>>> {
+    let threads = (broker.threads.recovery.max(1) as usize).min(wanted.len().div_ceil(64)).max(1);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<(Arc<PartitionLog>, LogRecovery), OpenError>>>> =
+        wanted.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((place, one)) = take_next(&next, wanted) {
+                    *results[place].lock() = Some(open_one(state, one));
+                }
+            });
+        }
+    });
+    let mut logs = Vec::with_capacity(wanted.len());
+    for (one, result) in wanted.iter().zip(results) {
+        logs.push(match result.into_inner() {
+            Some(Ok((log, recovery))) => {
+                report.recovery += recovery;
+                Some(log)
+            }
+            Some(Err(error)) => {
+                report.failed.push(format!("{}-{} is not served: {error}", one.topic.name, one.index));
+                None
+            }
+            None => None,
+        });
+    }
+    logs
+}
+
+fn take_next<'w, 'i>(
+    next: &std::sync::atomic::AtomicUsize,
+    wanted: &'w [Wanted<'i>],
+) -> Option<(usize, &'w Wanted<'i>)> {
+    let place = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    wanted.get(place).map(|one| (place, one))
+}
+
+fn open_one(state: &State, wanted: &Wanted<'_>) -> Result<(Arc<PartitionLog>, LogRecovery), OpenError> {
+    match &wanted.entry {
+        Some(entry) => state.folder.open_log(entry, Arc::clone(&wanted.config)),
+        None => {
+            let name = TopicPartition::new(Arc::clone(&wanted.topic.name), PartitionIndex(wanted.index));
+            let log = state.folder.create_log(&name, wanted.topic.id, Arc::clone(&wanted.config))?;
+            Ok((log, LogRecovery::default()))
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! One partition as the broker serves it: its log, its high watermark, those who wait for it.
+//!
+//! ```text
+//! log start ≤ last stable offset ≤ high watermark ≤ log end
+//! ```
+//!
+//! An append is written and counted on the caller's thread. With `mainstem.durability=os` the high watermark follows at
+//! once; with `disk` it follows the durable end, which a flusher thread reports. A reply waits with
+//! [`Partition::committed`], a reader sees what lies below the high watermark.
+
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use mainstem_replica::{
+    Acknowledge, EpochCheckError, Event, EventError, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState,
+};
+use mainstem_store::{
+    AppendContext, AppendError, Appended, Durability, Origin, PartitionLog, ReadError, ReadRequest, Reading,
+};
+use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TimestampMs, TopicId};
+use parking_lot::Mutex;
+
+use crate::commit_wait::{Commit, CommitWaiters};
+use crate::fetch_wait::FetchWaiters;
+
+/// One partition that this node leads.
+pub struct Partition {
+    pub topic: Arc<str>,
+    pub topic_id: TopicId,
+    pub index: PartitionIndex,
+    log: Arc<PartitionLog>,
+    replica: Mutex<ReplicaSet>,
+    /// What the replica set says, readable without its lock.
+    high_watermark: AtomicI64,
+    leader_epoch: AtomicI32,
+    commit_waiters: CommitWaiters,
+    pub(crate) fetch_waiters: FetchWaiters,
+}
+
+/// Which records a reader sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    ReadUncommitted,
+    ReadCommitted,
+}
+
+/// What a fetch of one partition gives.
+#[derive(Debug, Clone)]
+pub struct PartitionReading {
+    pub reading: Reading,
+    pub positions: PartitionPositions,
+}
+
+/// The offsets that a client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionPositions {
+    pub log_start: Offset,
+    pub last_stable: Offset,
+    pub high_watermark: Offset,
+    pub log_end: Offset,
+}
+
+/// The start of a partition: what recovery and the metadata know.
+pub(crate) struct PartitionStart {
+    pub topic: Arc<str>,
+    pub topic_id: TopicId,
+    pub index: PartitionIndex,
+    pub node: NodeId,
+    pub leader_epoch: LeaderEpoch,
+    pub high_watermark: Option<Offset>,
+}
+
+impl Partition {
+    pub(crate) fn new(log: Arc<PartitionLog>, start: PartitionStart) -> Arc<Partition> {
+        let positions = log.positions();
+        let state = ReplicaSetState {
+            local: start.node,
+            replicas: vec![start.node],
+            log_start: positions.log_start,
+            high_watermark: start.high_watermark.unwrap_or(positions.log_start),
+            log_end: positions.log_end,
+            durable_end: positions.durable_end,
+            acknowledge: acknowledge(log.config().durability),
+        };
+        // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between them.
+        let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
+        let partition = Arc::new(Partition {
+            topic: start.topic,
+            topic_id: start.topic_id,
+            index: start.index,
+            high_watermark: AtomicI64::new(replica.high_watermark().0),
+            replica: Mutex::new(replica),
+            leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            log,
+            commit_waiters: CommitWaiters::default(),
+            fetch_waiters: FetchWaiters::default(),
+        });
+        partition.listen_for_durability();
+        partition.elect(start.node, start.leader_epoch);
+        partition
+    }
+
+    fn listen_for_durability(self: &Arc<Self>) {
+        let partition: Weak<Partition> = Arc::downgrade(self);
+        self.log.set_durable_listener(Box::new(move |durable| {
+            let Some(partition) = partition.upgrade() else { return };
+            match durable {
+                Ok(end) => partition.durable_end_moved(end),
+                Err(error) => partition.failed(&error),
+            }
+        }));
+    }
+
+    /// The metadata says that `leader` leads from `epoch` on.
+    pub(crate) fn elect(&self, leader: NodeId, epoch: LeaderEpoch) {
+        if epoch <= self.leader_epoch() {
+            return;
+        }
+        if let Err(error) = self.log.begin_epoch(epoch) {
+            return self.failed(&error);
+        }
+        self.apply(Event::LeaderElected { leader: Some(leader), epoch, in_sync: vec![leader] });
+        self.leader_epoch.store(epoch.0, Ordering::Release);
+    }
+
+    /// Tells the replica set what happened, and does what follows from it.
+    fn apply(&self, event: Event) {
+        let mut replica = self.replica.lock();
+        match replica.apply(event) {
+            Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
+                let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
+                drop(replica);
+                self.wake(Offset(before), to);
+            }
+            Ok(Outcome::Resigned { .. }) => {
+                drop(replica);
+                self.close_waits();
+            }
+            Ok(Outcome::Nothing) => {}
+            // Two threads that count the log end may arrive in the other order: the larger one counts.
+            Err(EventError::WentBack { .. }) => {}
+            Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
+        }
+    }
+
+    /// A flusher may be faster than the appender's own count of what it wrote: the log end is counted first.
+    fn durable_end_moved(&self, end: Offset) {
+        self.apply(Event::LocalLogEnd(self.log.log_end()));
+        self.apply(Event::LocalDurableEnd(end));
+    }
+
+    fn wake(&self, before: Offset, high_watermark: Offset) {
+        self.commit_waiters.advance(high_watermark);
+        if high_watermark > before {
+            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least, and
+            // the woken fetch looks at what is really there.
+            self.fetch_waiters.wake(i64::MAX / 4);
+        }
+    }
+
+    fn failed(&self, error: &mainstem_store::StorageError) {
+        tracing::error!("{}-{} takes no more writes: {error}", self.topic, self.index);
+        self.close_waits();
+    }
+
+    /// Ends all waits: the topic is deleted, the log failed, or the broker stops.
+    pub(crate) fn close_waits(&self) {
+        self.commit_waiters.fail();
+        self.fetch_waiters.wake_all();
+    }
+
+    /// Appends one batch. The record may be acknowledged when [`committed`](Self::committed) says so for the offset
+    /// after it.
+    pub fn append(
+        &self,
+        batch: &Bytes,
+        origin: Origin,
+        now: TimestampMs,
+        zstd_allowed: bool,
+    ) -> Result<Appended, AppendError> {
+        let context = AppendContext { origin, leader_epoch: self.leader_epoch(), now, zstd_allowed };
+        let appended = self.log.append(batch, &context).inspect_err(|error| {
+            if let AppendError::Storage(error) = error {
+                self.failed(error);
+            }
+        })?;
+        if !appended.duplicate {
+            self.log_end_moved(batch.len());
+        }
+        Ok(appended)
+    }
+
+    /// Counts what was appended. Appends of several threads may arrive here out of order: the log end is read anew.
+    fn log_end_moved(&self, bytes: usize) {
+        let mut replica = self.replica.lock();
+        let log_end = self.log.log_end();
+        if log_end <= replica.log_end() {
+            return;
+        }
+        match replica.local_log_end(log_end) {
+            Ok(Outcome::HighWatermarkAdvanced { to }) => {
+                self.high_watermark.store(to.0, Ordering::SeqCst);
+                drop(replica);
+                self.commit_waiters.advance(to);
+                self.fetch_waiters.wake(bytes as i64);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
+        }
+    }
+
+    /// Waits until everything below `end` is committed: acknowledged as the topic's durability asks.
+    pub fn committed(&self, end: Offset) -> Commit {
+        self.commit_waiters.wait(end, || self.high_watermark())
+    }
+
+    /// Reads whole batches from `from` on, up to what `isolation` shows.
+    pub fn read(
+        &self,
+        from: Offset,
+        max_bytes: u32,
+        min_one_batch: bool,
+        isolation: Isolation,
+    ) -> Result<PartitionReading, ReadError> {
+        let positions = self.positions();
+        if from < positions.log_start || from > positions.log_end {
+            return Err(ReadError::OutOfRange {
+                partition: self.log.partition().clone(),
+                offset: from,
+                log_start: positions.log_start,
+                log_end: positions.log_end,
+            });
+        }
+        let upper = positions.upper(isolation);
+        let reading = if from >= upper {
+            Reading::default()
+        } else {
+            self.log.read(&ReadRequest { from, max_bytes, upper, min_one_batch })?
+        };
+        Ok(PartitionReading { reading, positions })
+    }
+
+    /// The four positions, in order also while appends go on.
+    pub fn positions(&self) -> PartitionPositions {
+        let high_watermark = self.high_watermark();
+        let last_stable =
+            self.log.first_unstable_offset(high_watermark).map_or(high_watermark, |first| first.min(high_watermark));
+        let log_start = self.log.log_start();
+        let log_end = self.log.log_end().max(high_watermark);
+        PartitionPositions {
+            log_start,
+            last_stable: last_stable.max(log_start),
+            high_watermark: high_watermark.max(log_start),
+            log_end,
+        }
+    }
+
+    pub fn high_watermark(&self) -> Offset {
+        Offset(self.high_watermark.load(Ordering::SeqCst))
+    }
+
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
+    }
+
+    /// Checks the leader epoch that a request names; -1 is not checked.
+    pub fn check_leader_epoch(&self, given: LeaderEpoch) -> Result<(), EpochCheckError> {
+        if given == LeaderEpoch::NONE || given == self.leader_epoch() {
+            return Ok(());
+        }
+        self.replica.lock().check_leader_epoch(given)
+    }
+
+    /// Checks `min.insync.replicas` for `acks=all`.
+    pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
+        self.replica.lock().check_min_in_sync(required)
+    }
+
+    /// The log itself: for lookups by time and epoch, retention, and administration.
+    pub fn log(&self) -> &Arc<PartitionLog> {
+        &self.log
+    }
+
+    pub(crate) fn set_config(&self, config: Arc<mainstem_store::LogConfig>) {
+        let acknowledge = acknowledge(config.durability);
+        self.log.set_config(config);
+        self.apply(Event::AcknowledgeChanged(acknowledge));
+        if acknowledge == Acknowledge::Durable {
+            self.log.request_flush(self.log.log_end());
+        }
+    }
+
+    /// Retention moved the log start: the replica set follows.
+    pub(crate) fn log_start_moved(&self) {
+        self.apply(Event::LocalLogStart(self.log.log_start()));
+    }
+}
+
+impl PartitionPositions {
+    /// First offset that a reader does not get.
+    pub fn upper(&self, isolation: Isolation) -> Offset {
+        match isolation {
+            Isolation::ReadUncommitted => self.high_watermark,
+            Isolation::ReadCommitted => self.last_stable,
+        }
+    }
+}
+
+fn acknowledge(durability: Durability) -> Acknowledge {
+    match durability {
+        Durability::Os => Acknowledge::Appended,
+        Durability::Disk => Acknowledge::Durable,
+    }
+}

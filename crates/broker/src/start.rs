@@ -1,0 +1,204 @@
+//! The start of a node: folder, metadata, logs, groups, in this order.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use mainstem_env::Rng;
+use mainstem_metadata::config::{BrokerConfig, Listener};
+use mainstem_metadata::controller::{Controller, Decision, NodeAddress, NodeStart, bootstrap_records};
+use mainstem_metadata::image::{ConfigResource, ImageDelta};
+use mainstem_store::{DataFolder, FolderReport, MetaProperties, MetadataFiles, OpenError, StopKind, StoreEnv};
+use mainstem_types::{NodeId, TopicId};
+use parking_lot::Mutex;
+
+use crate::blocking::BlockingPool;
+use crate::broker::Broker;
+use crate::controller_thread::{ControllerError, ControllerThread, Core};
+use crate::groups::Groups;
+use crate::maintenance::Maintenance;
+use crate::metadata_log::{LoadError, MetadataLog, MetadataWriteError};
+use crate::open_logs::{OpenReport, open_logs};
+use crate::settings::group_config;
+use crate::state::State;
+use crate::topics::TopicMap;
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Folder(#[from] OpenError),
+    #[error("the folder {} belongs to node {found}, and node.id is {wanted}: set node.id={found}, or choose another --data-dir", folder.display())]
+    NodeId { folder: PathBuf, found: NodeId, wanted: NodeId },
+    #[error("the metadata cannot be loaded: {0}")]
+    Load(#[from] LoadError),
+    #[error("the metadata cannot be written: {0}")]
+    Write(#[from] MetadataWriteError),
+    #[error(transparent)]
+    Controller(#[from] ControllerError),
+    #[error("settings in the metadata do not fit the configuration: {0}")]
+    Config(#[from] mainstem_metadata::config::ConfigError),
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// What the start found and did, for people.
+#[derive(Debug, Default)]
+pub struct StartReport {
+    /// One line each: how the folder was left, what was scanned and cut, what was parked or is not served.
+    pub lines: Vec<String>,
+}
+
+impl Broker {
+    /// Starts a node on a data folder. The advertised listeners of `config` are what clients are told.
+    pub fn start(
+        env: StoreEnv,
+        data_dir: &Path,
+        config: BrokerConfig,
+    ) -> Result<(Arc<Broker>, StartReport), StartError> {
+        let env = Arc::new(env);
+        let began = env.clock.monotonic();
+        let (folder, found) = DataFolder::open(&env, data_dir)?;
+        let properties = meta_properties(&folder, &config, &*env.rng)?;
+        let node = properties.node_id;
+        let directory_id = properties.directory_id.unwrap_or_default();
+        let metadata_config = Arc::new(metadata_log_config(&config));
+        let (log, metadata_recovery) = folder.open_metadata_log(metadata_config)?;
+        let files = MetadataFiles::new(Arc::clone(&env.fs), &log.folder());
+        let mut metadata_log = MetadataLog::new(Arc::clone(&log), files, node);
+        let image = metadata_log.load()?;
+        metadata_log.begin_term(env.clock.wall_ms())?;
+        let mut core = Core::new(Controller::new(image), metadata_log, env.clock.monotonic());
+        let start = node_start(&config, node, directory_id, &*env.rng);
+        let broker_epoch = register(&mut core, &start, &env)?;
+        let image = core.controller().image().clone();
+        let own = image.configs(&ConfigResource::broker(node.0));
+        let config = config.with_dynamic(image.configs(&ConfigResource::cluster_default()), own)?;
+        let groups = Groups::start(Arc::clone(&env.clock), group_config(&config))?;
+        let threads = config.threads.io.max(1) as usize;
+        let state = Arc::new(State {
+            env,
+            folder,
+            node,
+            cluster_id: properties.cluster_id,
+            config: ArcSwap::from_pointee(config),
+            image: ArcSwap::from_pointee(image.clone()),
+            topics: ArcSwap::from_pointee(TopicMap::default()),
+            groups,
+            producer_ids: Default::default(),
+            broker_epoch: Mutex::new(broker_epoch),
+            metadata_log: log,
+        });
+        let mut opened = open_logs(&state, &image, &found);
+        opened.recovery += metadata_recovery;
+        state.serve_groups();
+        let controller = ControllerThread::start(core, &state)?;
+        let maintenance = Maintenance::start(&state)?;
+        let blocking = Arc::new(BlockingPool::new(threads));
+        let took_ms = state.env.clock.monotonic().saturating_sub(began).as_millis();
+        let report = report(&found, &opened, took_ms);
+        Ok((Arc::new(Broker { state, controller, blocking, maintenance }), report))
+    }
+}
+
+/// Whose folder this is; a new one becomes this node's.
+fn meta_properties(folder: &DataFolder, config: &BrokerConfig, rng: &dyn Rng) -> Result<MetaProperties, StartError> {
+    let wanted = NodeId(config.node_id);
+    match folder.meta_properties()? {
+        Some(properties) if config.is_set("node.id") && properties.node_id != wanted => {
+            Err(StartError::NodeId { folder: folder.path().to_owned(), found: properties.node_id, wanted })
+        }
+        Some(properties) if properties.directory_id.is_some() => Ok(properties),
+        Some(properties) => {
+            let properties = MetaProperties { directory_id: Some(random_id(rng)), ..properties };
+            folder.write_meta_properties(&properties)?;
+            Ok(properties)
+        }
+        None => {
+            let properties = MetaProperties {
+                cluster_id: random_id(rng).to_string(),
+                node_id: wanted,
+                directory_id: Some(random_id(rng)),
+            };
+            folder.write_meta_properties(&properties)?;
+            Ok(properties)
+        }
+    }
+}
+
+/// A random uuid (version 4). Kafka avoids those whose text begins with a dash, because command line tools stumble there.
+pub(crate) fn random_id(rng: &dyn Rng) -> TopicId {
+    loop {
+        let mut bytes = random_bytes(rng);
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let id = TopicId(bytes);
+        if !id.to_string().starts_with('-') {
+            return id;
+        }
+    }
+}
+
+pub(crate) fn random_bytes(rng: &dyn Rng) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // reason: the system's random source does not fail once it is seeded, and nothing could be done without it.
+    rng.fill(&mut bytes).expect("random bytes from the system");
+    bytes
+}
+
+/// The metadata log keeps everything that its snapshots do not cover.
+fn metadata_log_config(config: &BrokerConfig) -> mainstem_store::LogConfig {
+    mainstem_store::LogConfig {
+        segment_bytes: config.metadata_log.segment_bytes.max(1024) as u32,
+        max_message_bytes: i32::MAX as u32,
+        cleanup_delete: false,
+        ..mainstem_store::LogConfig::default()
+    }
+}
+
+fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn Rng) -> NodeStart {
+    let address = |listener: &Listener| NodeAddress {
+        name: listener.name.clone(),
+        host: listener.host.clone(),
+        port: listener.port,
+        security_protocol: listener.protocol.kafka_id(),
+    };
+    let addresses: Vec<_> = config.advertised_listeners.iter().map(address).collect();
+    let controller_addresses = addresses.first().cloned().into_iter().collect();
+    NodeStart {
+        node,
+        incarnation: random_id(rng),
+        directory,
+        rack: config.rack.clone(),
+        addresses,
+        controller_addresses,
+    }
+}
+
+/// Bootstraps a new cluster, then registers this node and elects it for what it holds. Gives the broker epoch.
+fn register(core: &mut Core, start: &NodeStart, env: &StoreEnv) -> Result<i64, ControllerError> {
+    let now = env.clock.wall_ms();
+    if !core.controller().image().is_bootstrapped() {
+        let _: ImageDelta = core.commit(&bootstrap_records(), now)?;
+    }
+    let Decision { records, reply } = core.controller().start_node(start, core.next_offset());
+    let _: ImageDelta = core.commit(&records, now)?;
+    Ok(reply)
+}
+
+fn report(found: &FolderReport, opened: &OpenReport, took_ms: u128) -> StartReport {
+    let mut lines = Vec::new();
+    let r = &opened.recovery;
+    lines.push(match found.stop {
+        StopKind::New => "new data folder".to_owned(),
+        StopKind::Clean { .. } => format!("{} logs opened after an orderly stop, in {took_ms} ms", r.logs),
+        StopKind::Unclean => format!(
+            "recovered from an unclean stop: {} logs, {} segments with {} bytes scanned, {} bytes cut, {} indexes rebuilt, in {took_ms} ms",
+            r.logs, r.segments_scanned, r.bytes_scanned, r.bytes_cut, r.indexes_rebuilt
+        ),
+    });
+    lines.extend(opened.parked.iter().map(|parked| format!("parked: {parked}")));
+    lines.extend(found.unreadable.iter().map(|(path, reason)| format!("not served: {}: {reason}", path.display())));
+    lines.extend(opened.failed.iter().map(|failed| format!("failed: {failed}")));
+    StartReport { lines }
+}

@@ -1,0 +1,41 @@
+//! What all parts of the broker share: the folder, the image, the topics, the settings.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::image::ClusterImage;
+use mainstem_store::{DataFolder, PartitionLog, StoreEnv};
+use mainstem_types::{NodeId, Offset};
+use parking_lot::Mutex;
+
+use crate::groups::Groups;
+use crate::producer_ids::ProducerIds;
+use crate::topics::TopicMap;
+
+/// Read by every request, without locks; written by the controller thread alone.
+pub(crate) struct State {
+    pub env: Arc<StoreEnv>,
+    pub folder: DataFolder,
+    pub node: NodeId,
+    pub cluster_id: String,
+    pub config: ArcSwap<BrokerConfig>,
+    pub image: ArcSwap<ClusterImage>,
+    pub topics: ArcSwap<TopicMap>,
+    pub groups: Groups,
+    pub producer_ids: ProducerIds,
+    /// The epoch of this node's registration.
+    pub broker_epoch: Mutex<i64>,
+    pub metadata_log: Arc<PartitionLog>,
+}
+
+impl State {
+    /// Every log with its high watermark, the metadata log among them: what the checkpoints cover.
+    pub fn all_logs(&self) -> Vec<(Arc<PartitionLog>, Offset)> {
+        let topics = self.topics.load();
+        let partitions = topics.iter().flat_map(|topic| topic.partitions.iter());
+        let mut logs: Vec<_> = partitions.map(|p| (Arc::clone(p.log()), p.high_watermark())).collect();
+        logs.push((Arc::clone(&self.metadata_log), self.metadata_log.log_end()));
+        logs
+    }
+}

@@ -1,0 +1,146 @@
+//! Metadata (3), versions 0-13: brokers, topics, leaders.
+//!
+//! - v1: null topics ask for all, none for none (in v0, none asks for all). v2: cluster id. v4: may create topics.
+//!   v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible. v10: topic ids. v12: lookup by id.
+//!   v13: an error of the whole.
+//! - A topic that does not exist is created if the request and `auto.create.topics.enable` allow it; the answer is
+//!   UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.
+//! - A partition that is shown with a leader can be written and read at once.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use mainstem_broker::{Broker, Endpoint, Topic, TopicMap, is_internal};
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use mainstem_kafka_wire::messages::metadata_response::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use mainstem_metadata::image::{ClusterImage, TopicImage};
+use mainstem_types::{PartitionIndex, TopicId, validate_topic_name};
+
+use crate::authorized::{self, operations};
+use crate::door::{Connection, Door};
+use crate::registry::Api;
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+pub const API: Api = Api::new(3, "Metadata", 0..=13, handle);
+
+fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    let message: MetadataRequest<'_> = request.decode()?;
+    let endpoint = door.broker.endpoint(&connection.info.listener);
+    let missing = to_create(door, request.version, &message);
+    let reply = answer(&door.broker, &request, &message, &endpoint);
+    if missing.is_empty() {
+        return Ok(Handled::Ready(reply));
+    }
+    drop(message);
+    let broker = Arc::clone(&door.broker);
+    Ok(Handled::waiting(async move {
+        broker.auto_create_topics(missing).await;
+        reply
+    }))
+}
+
+/// Names that the request asks for, that do not exist and that may be created now.
+fn to_create(door: &Door, version: i16, message: &MetadataRequest<'_>) -> Vec<String> {
+    let asked = version < 4 || message.allow_auto_topic_creation;
+    if !asked || !door.broker.config().topics.auto_create {
+        return Vec::new();
+    }
+    let topics = door.broker.topics();
+    let names = message.topics.iter().flatten().filter_map(|topic| topic.name.as_deref());
+    names.filter(|name| topics.by_name(name).is_none() && validate_topic_name(name).is_ok()).map(str::to_owned).collect()
+}
+
+fn answer(broker: &Broker, request: &Request, message: &MetadataRequest<'_>, endpoint: &Endpoint) -> Reply {
+    let image = broker.image();
+    let served = broker.topics();
+    let view = View { image: &image, served: &served, version: request.version, with_operations: message.include_topic_authorized_operations };
+    let topics = match &message.topics {
+        None => view.all(),
+        Some(topics) if topics.is_empty() && request.version == 0 => view.all(),
+        Some(topics) => topics.iter().map(|topic| view.asked(topic)).collect(),
+    };
+    let response = MetadataResponse {
+        brokers: vec![MetadataResponseBroker {
+            node_id: endpoint.node.0,
+            host: Cow::Borrowed(&endpoint.host),
+            port: i32::from(endpoint.port),
+            rack: endpoint.rack.as_deref().map(Cow::Borrowed),
+        }],
+        cluster_id: Some(Cow::Borrowed(broker.cluster_id())),
+        controller_id: endpoint.node.0,
+        topics,
+        cluster_authorized_operations: operations(message.include_cluster_authorized_operations, authorized::CLUSTER),
+        ..Default::default()
+    };
+    request.reply(&response)
+}
+
+/// What a request sees of the cluster.
+struct View<'v> {
+    image: &'v ClusterImage,
+    served: &'v TopicMap,
+    version: i16,
+    with_operations: bool,
+}
+
+impl<'v> View<'v> {
+    fn all(&self) -> Vec<MetadataResponseTopic<'v>> {
+        self.image.topics().map(|topic| self.topic(topic)).collect()
+    }
+
+    fn asked<'m>(&self, wanted: &'m MetadataRequestTopic<'_>) -> MetadataResponseTopic<'m>
+    where
+        'v: 'm,
+    {
+        if self.version >= 10 && !wanted.topic_id.is_zero() {
+            // From version 12 on the id alone may be given; a name beside it is not looked at.
+            return match self.image.topic_by_id(wanted.topic_id) {
+                Some(topic) => self.topic(topic),
+                None => missing(None, wanted.topic_id, ErrorCode::UNKNOWN_TOPIC_ID),
+            };
+        }
+        let name = wanted.name.as_deref().unwrap_or_default();
+        match self.image.topic(name) {
+            Some(topic) => self.topic(topic),
+            None if validate_topic_name(name).is_err() => missing(Some(name), TopicId::ZERO, ErrorCode::INVALID_TOPIC_EXCEPTION),
+            None => missing(Some(name), TopicId::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        }
+    }
+
+    fn topic(&self, topic: &'v Arc<TopicImage>) -> MetadataResponseTopic<'v> {
+        let served = self.served.by_id(topic.id);
+        let partitions = topic.partitions.keys().map(|index| partition(topic, served, *index));
+        MetadataResponseTopic {
+            name: Some(Cow::Borrowed(&topic.name)),
+            topic_id: topic.id,
+            is_internal: is_internal(&topic.name),
+            partitions: partitions.collect(),
+            topic_authorized_operations: operations(self.with_operations, authorized::TOPIC),
+            ..Default::default()
+        }
+    }
+}
+
+fn missing(name: Option<&str>, topic_id: TopicId, error: ErrorCode) -> MetadataResponseTopic<'_> {
+    MetadataResponseTopic { error_code: error.0, name: name.map(Cow::Borrowed), topic_id, is_internal: name.is_some_and(is_internal), ..Default::default() }
+}
+
+fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, index: i32) -> MetadataResponsePartition {
+    let Some(image) = topic.partitions.get(&index) else { return MetadataResponsePartition::default() };
+    // A leader is only named when the partition can be written and read at once.
+    let is_served = served.is_some_and(|topic| topic.partition(PartitionIndex(index)).is_some());
+    let leader = if is_served { image.leader } else { -1 };
+    MetadataResponsePartition {
+        error_code: if leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE.0 } else { 0 },
+        partition_index: index,
+        leader_id: leader,
+        leader_epoch: image.leader_epoch,
+        replica_nodes: image.replicas.clone(),
+        isr_nodes: image.isr.clone(),
+        offline_replicas: if is_served { Vec::new() } else { image.replicas.clone() },
+    }
+}

@@ -1,0 +1,89 @@
+//! FindCoordinator (10), versions 0-6: which broker coordinates a group. v3: flexible. v4: several keys in one request,
+//! another shape of the answer. v6: share groups.
+//!
+//! - As long as the offsets topic does not exist it is created, and the answer is COORDINATOR_NOT_AVAILABLE: clients retry.
+//! - Transactions and share groups have no coordinator here: INVALID_REQUEST with the reason.
+
+use std::borrow::Cow;
+
+use mainstem_broker::Endpoint;
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::FindCoordinatorRequest;
+use mainstem_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
+
+use crate::door::{Connection, Door};
+use crate::registry::Api;
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+pub const API: Api = Api::new(10, "FindCoordinator", 0..=6, handle);
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    let message: FindCoordinatorRequest<'_> = request.decode()?;
+    let endpoint = door.broker.endpoint(&connection.info.listener);
+    let keys = if request.version >= 4 { message.coordinator_keys } else { vec![message.key] };
+    let keys: Vec<Cow<'static, str>> = keys.into_iter().map(|key| Cow::Owned(key.into_owned())).collect();
+    let key_type = message.key_type;
+    if key_type != GROUP || door.broker.groups().is_available() {
+        return Ok(Handled::Ready(answer(&request, keys, |key| find(key, key_type, &endpoint))));
+    }
+    let broker = std::sync::Arc::clone(&door.broker);
+    Ok(Handled::waiting(async move {
+        if let Err(error) = broker.create_offsets_topic().await {
+            tracing::warn!("the offsets topic cannot be created: {error}");
+        }
+        let message = "The offsets topic was not there yet; try again.";
+        answer(&request, keys, |key| refused(key, ErrorCode::COORDINATOR_NOT_AVAILABLE, message))
+    }))
+}
+
+fn find(key: Cow<'static, str>, key_type: i8, endpoint: &Endpoint) -> Coordinator<'static> {
+    match key_type {
+        GROUP => Coordinator {
+            key,
+            node_id: endpoint.node.0,
+            host: Cow::Owned(endpoint.host.as_ref().to_owned()),
+            port: i32::from(endpoint.port),
+            // Kafka sends an empty text rather than null here.
+            error_message: Some(Cow::Borrowed("")),
+            ..Default::default()
+        },
+        TRANSACTION => refused(key, ErrorCode::INVALID_REQUEST, "This broker has no transactions."),
+        _ => refused(key, ErrorCode::INVALID_REQUEST, "This broker has no coordinator of that type."),
+    }
+}
+
+fn refused(key: Cow<'static, str>, error: ErrorCode, message: &'static str) -> Coordinator<'static> {
+    Coordinator {
+        key,
+        node_id: -1,
+        port: -1,
+        error_code: error.0,
+        error_message: Some(Cow::Borrowed(message)),
+        ..Default::default()
+    }
+}
+
+/// The answer in the shape of the request's version.
+fn answer(
+    request: &Request,
+    keys: Vec<Cow<'static, str>>,
+    find: impl Fn(Cow<'static, str>) -> Coordinator<'static>,
+) -> Reply {
+    let mut coordinators: Vec<_> = keys.into_iter().map(find).collect();
+    if request.version >= 4 {
+        return request.reply(&FindCoordinatorResponse { coordinators, ..Default::default() });
+    }
+    let one = coordinators.pop().unwrap_or_default();
+    request.reply(&FindCoordinatorResponse {
+        error_code: one.error_code,
+        error_message: one.error_message,
+        node_id: one.node_id,
+        host: one.host,
+        port: one.port,
+        ..Default::default()
+    })
+}

@@ -1,0 +1,105 @@
+//! ApiVersions (18), versions 0-5: which apis and versions this broker speaks.
+//!
+//! - v3: flexible, the client says its software and version (KIP-511).
+//! - v5: the client says which cluster and node it means to speak to (KIP-1242).
+//! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
+//!   can try again. The response header is always version 0.
+
+use std::borrow::Cow;
+
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::ApiVersionsRequest;
+use mainstem_kafka_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
+
+use crate::door::{Connection, Door};
+use crate::registry::{APIS, Api};
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+pub const API: Api = Api::new(18, "ApiVersions", 0..=5, handle);
+
+fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    answer(door, connection, &request).map(Handled::Ready)
+}
+
+fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result<Reply, CloseReason> {
+    if !API.supports(request.version) {
+        let own = ApiVersion { api_key: API.key, min_version: API.min_version, max_version: API.max_version };
+        let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
+        let response = ApiVersionsResponse { error_code, api_keys: vec![own], ..Default::default() };
+        return Ok(request.reply_in_version(&response, 0, Vec::new()));
+    }
+    let message: ApiVersionsRequest<'_> = request.decode()?;
+    let error = check(door, request.version, &message);
+    if error == ErrorCode::NONE && request.version >= 3 {
+        connection.client_software =
+            Some((owned(&message.client_software_name), owned(&message.client_software_version)));
+    }
+    let api_keys = if error == ErrorCode::NONE { advertised() } else { Vec::new() };
+    Ok(request.reply(&ApiVersionsResponse { error_code: error.0, api_keys, ..Default::default() }))
+}
+
+fn owned(text: &Cow<'_, str>) -> Box<str> {
+    text.as_ref().into()
+}
+
+/// What [`APIS`] lists, by ascending key.
+fn advertised() -> Vec<ApiVersion> {
+    let row = |api: &&Api| ApiVersion {
+        api_key: api.key,
+        min_version: api.advertised_min_version,
+        max_version: api.max_version,
+    };
+    APIS.iter().map(row).collect()
+}
+
+fn check(door: &Door, version: i16, message: &ApiVersionsRequest<'_>) -> ErrorCode {
+    if version >= 3 && !(is_software(&message.client_software_name) && is_software(&message.client_software_version)) {
+        return ErrorCode::INVALID_REQUEST;
+    }
+    if version >= 5 {
+        // Both or neither; a client that means another cluster or node must find out where it is (KIP-1242).
+        match (&message.cluster_id, message.node_id) {
+            (None, -1) => {}
+            (None, _) | (Some(_), -1) => return ErrorCode::INVALID_REQUEST,
+            (Some(cluster), node) => {
+                if cluster.as_ref() != door.broker.cluster_id() || node != door.broker.node_id().0 {
+                    return ErrorCode::REBOOTSTRAP_REQUIRED;
+                }
+            }
+        }
+    }
+    ErrorCode::NONE
+}
+
+/// `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`
+fn is_software(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    text.chars().all(inner)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_names_follow_kip_511() {
+        for good in ["a", "librdkafka", "confluent-kafka-python", "4.4.0", "2.15.0-rc.1"] {
+            assert!(is_software(good), "{good}");
+        }
+        for bad in ["", "-a", "a-", ".a", "a b", "ä", "a/b"] {
+            assert!(!is_software(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_advertised_is_what_is_registered() {
+        let advertised = advertised();
+        assert_eq!(advertised.len(), APIS.len());
+        assert!(
+            advertised.iter().zip(APIS).all(|(row, api)| row.api_key == api.key && row.max_version == api.max_version)
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! The door: takes request frames, finds the api, hands back replies.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstem_broker::Broker;
+
+use crate::fetch::session::SessionCache;
+use crate::registry;
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+/// Produce: the one api whose requests may be handled while earlier ones of the same connection wait for their replies.
+const PRODUCE_KEY: i16 = 0;
+const API_VERSIONS_KEY: i16 = 18;
+
+/// Shared by all reactors.
+pub struct Door {
+    pub broker: Arc<Broker>,
+    pub(crate) fetch_sessions: Arc<SessionCache>,
+}
+
+/// What the server knows of a connection when it is accepted.
+#[derive(Debug, Clone)]
+pub struct ConnectionInfo {
+    pub peer: SocketAddr,
+    /// The name of the listener that accepted it, for example `PLAINTEXT`.
+    pub listener: Arc<str>,
+}
+
+/// The state of one connection that the door keeps between its requests.
+#[derive(Debug)]
+pub struct Connection {
+    pub info: ConnectionInfo,
+    /// From ApiVersions 3+: name and version of the client's software.
+    pub client_software: Option<(Box<str>, Box<str>)>,
+}
+
+impl Door {
+    pub fn new(broker: Arc<Broker>) -> Door {
+        let slots = broker.config().fetch.session_slots.max(0) as usize;
+        Door { broker, fetch_sessions: Arc::new(SessionCache::new(slots)) }
+    }
+
+    pub fn connection(&self, info: ConnectionInfo) -> Connection {
+        Connection { info, client_software: None }
+    }
+
+    /// Handles one request frame (without its four bytes of length). Never blocks for long.
+    pub fn handle(&self, connection: &mut Connection, frame: Bytes) -> Handled {
+        let api_key = frame.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
+        let request = match Request::parse(frame) {
+            Ok(Some(request)) => request,
+            Ok(None) => return close(CloseReason::UnknownApi(api_key)),
+            Err(error) => return close(CloseReason::Malformed(error.to_string())),
+        };
+        let Some(api) = registry::find(request.api_key) else {
+            return close(CloseReason::UnknownApi(request.api_key));
+        };
+        // An unknown version of ApiVersions is answered, in version 0 (KIP-511); of any other api it ends the connection.
+        if !api.supports(request.version) && api.key != API_VERSIONS_KEY {
+            return close(CloseReason::UnsupportedVersion { api: api.name, version: request.version });
+        }
+        (api.handle)(self, connection, request).unwrap_or_else(close)
+    }
+}
+
+impl Connection {
+    /// The client's host as Kafka writes it: Java's form of an address, `/127.0.0.1`.
+    pub fn client_host(&self) -> String {
+        format!("/{}", self.info.peer.ip())
+    }
+}
+
+fn close(reason: CloseReason) -> Handled {
+    Handled::Ready(Reply::Close(reason))
+}
+
+/// Whether the request in `frame` may be handled before the replies to earlier requests of its connection have left.
+pub fn may_pipeline(frame: &[u8]) -> bool {
+    frame.first_chunk::<2>().is_some_and(|key| i16::from_be_bytes(*key) == PRODUCE_KEY)
+}

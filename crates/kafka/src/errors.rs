@@ -1,0 +1,80 @@
+//! From the broker's errors to Kafka's codes.
+
+use mainstem_broker::{EpochCheckError, ReadError};
+use mainstem_coordinator::GroupError;
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_record::ErrorClass;
+use mainstem_store::AppendError;
+
+/// Produce, per partition.
+pub fn append_error_code(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::Invalid(error) => match error.class() {
+            ErrorClass::InvalidRecord => ErrorCode::INVALID_RECORD,
+            ErrorClass::InvalidTimestamp => ErrorCode::INVALID_TIMESTAMP,
+            ErrorClass::CorruptMessage => ErrorCode::CORRUPT_MESSAGE,
+            ErrorClass::MessageTooLarge => ErrorCode::MESSAGE_TOO_LARGE,
+            ErrorClass::UnsupportedCompression => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+        },
+        AppendError::MessageTooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
+        AppendError::RecordListTooLarge { .. } => ErrorCode::RECORD_LIST_TOO_LARGE,
+        AppendError::OutOfOrderSequence { .. } => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+        AppendError::InvalidProducerEpoch { .. } => ErrorCode::INVALID_PRODUCER_EPOCH,
+        AppendError::InvalidTransactionState { .. } => ErrorCode::INVALID_TXN_STATE,
+        AppendError::Recompression { .. } => ErrorCode::CORRUPT_MESSAGE,
+        // Only replication and the metadata log append batches that carry their offsets.
+        AppendError::NotNext { .. } => ErrorCode::UNKNOWN_SERVER_ERROR,
+        AppendError::DiskFull { .. } | AppendError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        // The topic is being deleted: the client asks the metadata again and learns so.
+        AppendError::Closed { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    }
+}
+
+/// Fetch and ListOffsets, per partition. Only codes that Java's consumer accepts in a fetch.
+pub fn read_error_code(error: &ReadError) -> ErrorCode {
+    match error {
+        ReadError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
+        ReadError::Corrupt { .. } => ErrorCode::CORRUPT_MESSAGE,
+        ReadError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        // What retention removed during the read: the client asks again and learns where the log begins now.
+        ReadError::Gone { .. } | ReadError::Closed { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    }
+}
+
+/// Requests that name a leader epoch.
+pub fn epoch_error_code(error: &EpochCheckError) -> ErrorCode {
+    match error {
+        EpochCheckError::NotLeader => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        EpochCheckError::Fenced { .. } => ErrorCode::FENCED_LEADER_EPOCH,
+        EpochCheckError::Unknown { .. } => ErrorCode::UNKNOWN_LEADER_EPOCH,
+    }
+}
+
+/// The group apis.
+pub fn group_error_code(error: &GroupError) -> ErrorCode {
+    match error {
+        GroupError::UnknownMemberId => ErrorCode::UNKNOWN_MEMBER_ID,
+        GroupError::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
+        GroupError::RebalanceInProgress => ErrorCode::REBALANCE_IN_PROGRESS,
+        GroupError::MemberIdRequired { .. } => ErrorCode::MEMBER_ID_REQUIRED,
+        GroupError::FencedInstanceId => ErrorCode::FENCED_INSTANCE_ID,
+        GroupError::InconsistentGroupProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        GroupError::InvalidSessionTimeout => ErrorCode::INVALID_SESSION_TIMEOUT,
+        GroupError::GroupMaxSizeReached => ErrorCode::GROUP_MAX_SIZE_REACHED,
+        GroupError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
+        GroupError::GroupIdNotFound => ErrorCode::GROUP_ID_NOT_FOUND,
+        GroupError::NonEmptyGroup => ErrorCode::NON_EMPTY_GROUP,
+        GroupError::GroupSubscribedToTopic => ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC,
+        GroupError::OffsetMetadataTooLarge => ErrorCode::OFFSET_METADATA_TOO_LARGE,
+        GroupError::UnstableOffsetCommit => ErrorCode::UNSTABLE_OFFSET_COMMIT,
+        GroupError::CoordinatorLoadInProgress => ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+        GroupError::CoordinatorNotAvailable => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        GroupError::NotCoordinator => ErrorCode::NOT_COORDINATOR,
+        GroupError::StateTooLarge => ErrorCode::UNKNOWN_SERVER_ERROR,
+    }
+}
+
+/// The code of a group operation: [`ErrorCode::NONE`] when it went well.
+pub fn group_result_code(result: &Result<(), GroupError>) -> ErrorCode {
+    result.as_ref().err().map_or(ErrorCode::NONE, group_error_code)
+}

@@ -1,0 +1,5 @@
+//! What a fetch is made of: sessions (what the client wants), reading (what the partitions give), responding.
+
+pub mod read;
+pub mod respond;
+pub mod session;

@@ -1,0 +1,171 @@
+//! One look at the partitions of a fetch: what can be read of each, within the limits of the request.
+
+use std::sync::Arc;
+
+use mainstem_broker::{Broker, Isolation, Partition, PartitionPositions};
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_store::{AbortedTransaction, ReadError, Reading};
+use mainstem_types::{LeaderEpoch, Offset};
+
+use super::session::{Answered, PartitionKey, TopicReference, Wanted};
+use crate::errors::{epoch_error_code, read_error_code};
+
+/// The limits of a whole fetch.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub max_bytes: u32,
+    pub min_bytes: u32,
+    pub isolation: Isolation,
+}
+
+/// Where a log parts from what the fetcher has: it must cut its own log to this (KIP-595).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Diverging {
+    pub epoch: LeaderEpoch,
+    pub end_offset: Offset,
+}
+
+/// What one partition gives.
+#[derive(Debug, Clone)]
+pub struct PartitionAnswer {
+    pub error: ErrorCode,
+    pub positions: PartitionPositions,
+    pub reading: Reading,
+    pub diverging: Option<Diverging>,
+    /// For `read_committed` alone.
+    pub aborted: Option<Vec<AbortedTransaction>>,
+}
+
+/// What all partitions give.
+#[derive(Debug, Default)]
+pub struct Look {
+    pub answers: Vec<PartitionAnswer>,
+    pub bytes: usize,
+    /// The answer must not wait: an error or a divergence is in it.
+    pub urgent: bool,
+}
+
+impl Look {
+    /// Whether it can be sent before the wait is over.
+    pub fn satisfies(&self, limits: &Limits) -> bool {
+        self.urgent || self.bytes >= limits.min_bytes as usize
+    }
+}
+
+impl PartitionAnswer {
+    fn error(error: ErrorCode) -> PartitionAnswer {
+        PartitionAnswer { error, positions: UNKNOWN, reading: Reading::default(), diverging: None, aborted: None }
+    }
+
+    /// What the session remembers of it.
+    pub fn answered(&self) -> Answered {
+        Answered {
+            is_error: self.error != ErrorCode::NONE,
+            has_records: self.reading.bytes > 0,
+            has_notice: self.diverging.is_some(),
+            high_watermark: self.positions.high_watermark,
+            log_start: self.positions.log_start,
+        }
+    }
+}
+
+/// What is told of a partition that could not be looked at.
+const UNKNOWN: PartitionPositions = PartitionPositions {
+    log_start: Offset::NONE,
+    last_stable: Offset::NONE,
+    high_watermark: Offset::NONE,
+    log_end: Offset::NONE,
+};
+
+/// The partition that a key names, or why there is none.
+pub fn resolve(broker: &Broker, key: &PartitionKey) -> Result<Arc<Partition>, ErrorCode> {
+    let topics = broker.topics();
+    let (topic, unknown) = match &key.topic {
+        TopicReference::Name(name) => (topics.by_name(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        TopicReference::Id(id) => (topics.by_id(*id), ErrorCode::UNKNOWN_TOPIC_ID),
+    };
+    let topic = topic.ok_or(unknown)?;
+    topic.partition(key.partition).map(Arc::clone).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+}
+
+/// Looks at each partition in order. The first one that has data gives at least one whole batch, whatever the limits say;
+/// the others keep to them (KIP-74).
+pub fn look(
+    partitions: &[Result<Arc<Partition>, ErrorCode>],
+    wanted: &[(PartitionKey, Wanted)],
+    limits: &Limits,
+) -> Look {
+    let mut look = Look { answers: Vec::with_capacity(partitions.len()), ..Look::default() };
+    for (partition, (_, wanted)) in partitions.iter().zip(wanted) {
+        let answer = match partition {
+            Err(error) => PartitionAnswer::error(*error),
+            Ok(partition) => look_at(partition, wanted, limits, look.bytes),
+        };
+        look.bytes += answer.reading.bytes;
+        look.urgent |= answer.error != ErrorCode::NONE || answer.diverging.is_some();
+        look.answers.push(answer);
+    }
+    look
+}
+
+fn look_at(partition: &Partition, wanted: &Wanted, limits: &Limits, taken: usize) -> PartitionAnswer {
+    if let Err(error) = partition.check_leader_epoch(wanted.current_leader_epoch) {
+        return PartitionAnswer::error(epoch_error_code(&error));
+    }
+    match diverging(partition, wanted) {
+        Ok(None) => {}
+        Ok(diverging) => {
+            let positions = partition.positions();
+            return PartitionAnswer { diverging, positions, ..PartitionAnswer::error(ErrorCode::NONE) };
+        }
+        Err(error) => return PartitionAnswer { positions: partition.positions(), ..PartitionAnswer::error(error) },
+    }
+    let left = (limits.max_bytes as usize).saturating_sub(taken);
+    let max_bytes = left.min(wanted.max_bytes.max(0) as usize) as u32;
+    let first = taken == 0;
+    if max_bytes == 0 && !first {
+        let positions = partition.positions();
+        return PartitionAnswer { positions, aborted: no_aborted(limits), ..PartitionAnswer::error(ErrorCode::NONE) };
+    }
+    match partition.read(wanted.fetch_offset, max_bytes, first, limits.isolation) {
+        Ok(found) => {
+            let upper = found.positions.upper(limits.isolation);
+            let aborted = match limits.isolation {
+                Isolation::ReadCommitted => partition.log().aborted_transactions(wanted.fetch_offset, upper).map(Some),
+                Isolation::ReadUncommitted => Ok(None),
+            };
+            match aborted {
+                Ok(aborted) => PartitionAnswer {
+                    error: ErrorCode::NONE,
+                    positions: found.positions,
+                    reading: found.reading,
+                    diverging: None,
+                    aborted,
+                },
+                Err(error) => PartitionAnswer::error(read_error_code(&error)),
+            }
+        }
+        Err(error) => {
+            // A client that is out of range is told the range.
+            let positions = if matches!(error, ReadError::OutOfRange { .. }) { partition.positions() } else { UNKNOWN };
+            PartitionAnswer { positions, ..PartitionAnswer::error(read_error_code(&error)) }
+        }
+    }
+}
+
+fn no_aborted(limits: &Limits) -> Option<Vec<AbortedTransaction>> {
+    (limits.isolation == Isolation::ReadCommitted).then(Vec::new)
+}
+
+/// Compares the epoch of the last record that the client has with our log.
+fn diverging(partition: &Partition, wanted: &Wanted) -> Result<Option<Diverging>, ErrorCode> {
+    if wanted.last_fetched_epoch < LeaderEpoch(0) {
+        return Ok(None);
+    }
+    let (epoch, end_offset) = partition.log().end_offset_for_epoch(wanted.last_fetched_epoch);
+    if epoch < LeaderEpoch(0) || end_offset < Offset::ZERO || wanted.fetch_offset < partition.log().log_start() {
+        return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+    }
+    let parts = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;
+    Ok(parts.then_some(Diverging { epoch, end_offset }))
+}

@@ -1,0 +1,78 @@
+//! The one list of apis. What stands here is what ApiVersions advertises, and nothing else is answered.
+
+use crate::api;
+use crate::door::{Connection, Door};
+use crate::reply::{CloseReason, Handled};
+use crate::request::Request;
+
+/// One api: its key, the versions that are accepted, and the function that answers.
+pub struct Api {
+    pub key: i16,
+    pub name: &'static str,
+    /// The least version that is accepted.
+    pub min_version: i16,
+    pub max_version: i16,
+    /// The least version that is *advertised*. It differs for Produce alone: librdkafka up to 2.11.0 takes a range without
+    /// version 0 for a broker without compression (KAFKA-18659).
+    pub advertised_min_version: i16,
+    pub handle: Handler,
+}
+
+/// Answers one request. An error ends the connection.
+pub type Handler = fn(&Door, &mut Connection, Request) -> Result<Handled, CloseReason>;
+
+impl Api {
+    pub const fn new(key: i16, name: &'static str, versions: std::ops::RangeInclusive<i16>, handle: Handler) -> Api {
+        Api {
+            key,
+            name,
+            min_version: *versions.start(),
+            max_version: *versions.end(),
+            advertised_min_version: *versions.start(),
+            handle,
+        }
+    }
+
+    pub const fn advertised_from(mut self, version: i16) -> Api {
+        self.advertised_min_version = version;
+        self
+    }
+
+    pub fn supports(&self, version: i16) -> bool {
+        (self.min_version..=self.max_version).contains(&version)
+    }
+}
+
+/// All apis, by ascending key.
+pub static APIS: &[&Api] = &[
+    &api::k000_produce::API,
+    &api::k001_fetch::API,
+    &api::k002_list_offsets::API,
+    &api::k008_offset_commit::API,
+    &api::k009_offset_fetch::API,
+    &api::k010_find_coordinator::API,
+    &api::k011_join_group::API,
+    &api::k012_heartbeat::API,
+    &api::k013_leave_group::API,
+    &api::k014_sync_group::API,
+    &api::k015_describe_groups::API,
+    &api::k016_list_groups::API,
+    &api::k018_api_versions::API,
+    &api::k022_init_producer_id::API,
+    &api::k023_offset_for_leader_epoch::API,
+];
+
+/// The api of a key.
+pub fn find(key: i16) -> Option<&'static Api> {
+    APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| APIS[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apis_stand_in_the_order_of_their_keys() {
+        assert!(APIS.windows(2).all(|pair| pair[0].key < pair[1].key));
+    }
+}
