@@ -25,7 +25,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kafka_response", run: targets::kafka_response::run },
     Target { name: "coordinator_record", run: targets::coordinator_record::run },
     Target { name: "metadata_record", run: targets::metadata_record::run },
-    // Record batch, decompressors and on-disk structures: one line each here, in this order.
+    Target { name: "record_batch", run: targets::record_batch::run },
+    Target { name: "decompress_gzip", run: targets::decompress_gzip::run },
+    Target { name: "decompress_snappy", run: targets::decompress_snappy::run },
+    Target { name: "decompress_lz4", run: targets::decompress_lz4::run },
+    Target { name: "decompress_zstd", run: targets::decompress_zstd::run },
+    // On-disk structures: one line each here, in this order.
 ];
 
 /// The target of this name.
