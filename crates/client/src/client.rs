@@ -180,8 +180,7 @@ impl Client {
 
     fn open_connection(&self) -> Option<Arc<Connection>> {
         let slots: Vec<_> = self.inner.slots.lock().values().cloned().collect();
-        let open = slots.iter().find_map(|slot| slot.try_lock().ok()?.clone().filter(|one| one.is_open()));
-        open
+        slots.into_iter().find_map(|slot| slot.try_lock().ok()?.clone().filter(|one| one.is_open()))
     }
 
     fn candidates(&self) -> Vec<(Target, String)> {

@@ -42,18 +42,18 @@ impl Versions {
     }
 
     pub(crate) fn pick(&self, api: ApiKey) -> Result<i16, NoCommonVersion> {
-        let ours = OURS.iter().find(|(key, _)| *key == api).map_or(0..=-1, |(_, range)| range.clone());
+        let ours = OURS.iter().find(|(key, _)| *key == api).map(|(_, range)| (*range.start(), *range.end()));
         let theirs = self.theirs.get(&api.0).copied();
-        if let Some((least, most)) = theirs {
-            let highest = most.min(*ours.end());
-            if highest >= least.max(*ours.start()) {
+        if let (Some((our_least, our_most)), Some((their_least, their_most))) = (ours, theirs) {
+            let highest = our_most.min(their_most);
+            if highest >= our_least.max(their_least) {
                 return Ok(highest);
             }
         }
-        Err(NoCommonVersion {
-            ours: format!("{} to {}", ours.start(), ours.end()),
-            theirs: theirs.map_or_else(|| "none".to_owned(), |(least, most)| format!("{least} to {most}")),
-        })
+        let in_words = |range: Option<(i16, i16)>| {
+            range.map_or_else(|| "none".to_owned(), |(least, most)| format!("{least} to {most}"))
+        };
+        Err(NoCommonVersion { ours: in_words(ours), theirs: in_words(theirs) })
     }
 }
 

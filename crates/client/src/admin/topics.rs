@@ -128,7 +128,7 @@ impl Client {
 
     /// Raises the number of partitions of a topic to `count`.
     pub async fn create_partitions(&self, name: &str, count: i32, validate_only: bool) -> Result<(), ClientError> {
-        let topic = CreatePartitionsTopic { name: name.into(), count, ..Default::default() };
+        let topic = CreatePartitionsTopic { name: name.into(), count, assignments: None };
         let request = CreatePartitionsRequest { topics: vec![topic], timeout_ms: self.timeout_ms(), validate_only };
         let results = self.ask_controller(&request, |response| {
             let answer: CreatePartitionsResponse<'_> = response.decode()?;

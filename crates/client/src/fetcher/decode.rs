@@ -33,8 +33,7 @@ pub(super) fn take_records(
         Isolation::ReadCommitted => Aborted::new(data.aborted_transactions.as_deref().unwrap_or_default()),
         Isolation::ReadUncommitted => Aborted::default(),
     };
-    let mut whole = 0;
-    for batch in Batches::new(bytes) {
+    for (whole, batch) in Batches::new(bytes).enumerate() {
         let damaged =
             |position: Offset, detail: String| FetchError::Damaged { partition: partition.clone(), position, detail };
         let view = match batch {
@@ -46,7 +45,6 @@ pub(super) fn take_records(
             }
             Err(error) => return Err(damaged(*position, error.to_string())),
         };
-        whole += 1;
         if !view.crc_is_valid() {
             return Err(damaged(*position, "the checksum of the batch is wrong".to_owned()));
         }

@@ -75,6 +75,7 @@ impl Identity {
 
 async fn ask_producer_id(client: &Client) -> Result<Producing, ClientError> {
     let request = InitProducerIdRequest {
+        transactional_id: None,
         transaction_timeout_ms: i32::MAX,
         producer_id: ProducerId::NONE.0,
         producer_epoch: ProducerEpoch::NONE.0,
