@@ -137,7 +137,7 @@ fn broker_synonyms(primary: &str, names: &[&'static str], broker: &BrokerConfig)
         synonyms.extend(set.map(|(name, value)| ConfigSynonym { name, value: Some(value), source }));
     }
     for name in names {
-        if let Some(value) = broker_config_definition(name).and_then(|definition| kafka_default(definition)) {
+        if let Some(value) = broker_config_definition(name).and_then(kafka_default) {
             synonyms.push(ConfigSynonym { name, value: Some(value.to_string()), source: ConfigSource::Default });
         }
     }

@@ -24,7 +24,8 @@ fn with_nothing_set_a_topic_has_kafka_s_defaults() {
 
 #[test]
 fn of_the_time_synonyms_the_finest_one_that_is_set_decides() {
-    let cases: [(&[(&str, &str)], Option<i64>); 6] = [
+    type Case = (&'static [(&'static str, &'static str)], Option<i64>);
+    let cases: [Case; 6] = [
         (&[("log.retention.hours", "2")], Some(7_200_000)),
         (&[("log.retention.hours", "2"), ("log.retention.minutes", "3")], Some(180_000)),
         (&[("log.retention.minutes", "3"), ("log.retention.ms", "4")], Some(4)),

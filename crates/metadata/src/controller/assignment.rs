@@ -16,7 +16,8 @@ pub enum AssignmentError {
     #[error("The manual partition assignment includes broker {0}, but no such broker is registered.")]
     UnknownBroker(i32),
     #[error(
-        "The manual partition assignment includes a partition with {given} replica(s), but this is not consistent with previous partitions, which have {expected} replica(s)."
+        "The manual partition assignment includes a partition with {given} replica(s), but this is not consistent with \
+         previous partitions, which have {expected} replica(s)."
     )]
     ReplicationFactor { given: usize, expected: usize },
     #[error("partitions should be a consecutive 0-based integer sequence")]

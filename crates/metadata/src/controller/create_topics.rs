@@ -76,7 +76,8 @@ pub enum CreateTopicError {
     /// Kafka: INVALID_REPLICATION_FACTOR (38).
     #[error(
         "Unable to replicate the partition {wanted} time(s): The target replication factor of {wanted} cannot be \
-         reached because only {brokers} broker(s) are registered or some brokers have all their log directories cordoned."
+         reached because only {brokers} broker(s) are registered or some brokers have all their log directories \
+         cordoned."
     )]
     TooFewBrokers { wanted: i16, brokers: usize },
     /// Kafka: INVALID_REPLICA_ASSIGNMENT (39).

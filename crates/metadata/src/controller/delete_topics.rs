@@ -40,8 +40,8 @@ pub enum DeleteTopicError {
 }
 
 impl Controller {
-    /// One result a topic, in the order of the request; all deletions form one batch. A topic that is named twice is not
-    /// deleted.
+    /// One result a topic, in the order of the request; all deletions form one batch. A topic that is named twice is
+    /// not deleted.
     pub fn delete_topics(
         &self,
         topics: &[TopicRef],

@@ -40,8 +40,8 @@ pub struct NodeStart {
 }
 
 impl Controller {
-    /// Registers the node with a new epoch, unfences it, and elects it again for every partition that it may lead, in one
-    /// batch. The reply is the broker epoch: the offset of the registration.
+    /// Registers the node with a new epoch, unfences it, and elects it again for every partition that it may lead, in
+    /// one batch. The reply is the broker epoch: the offset of the registration.
     ///
     /// `next_offset` is the offset that the first record of the batch will get. The folder may come from a clean stop
     /// (leader -1, the node an eligible replica), from a crash (the node still the leader), or from a Kafka in either

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
-use mainstem_types::{LeaderEpoch, NodeId, Offset, TopicId};
+use mainstem_types::{LeaderEpoch, NodeId, TopicId};
 
 use super::{Controller, NewTopic, NodeAddress, NodeStart, bootstrap_records};
 use crate::config::BrokerConfig;

@@ -17,6 +17,22 @@ use super::parts::{BrokerRegistration, ConfigResource, QuotaEntity};
 use super::topics::{PartitionImage, TopicImage};
 
 impl ClusterImage {
+    /// The image that a snapshot's records make. The snapshot holds everything up to and including `offset` (its file
+    /// is named by the offset after that one), written in `epoch`.
+    pub fn from_snapshot<'a>(
+        records: impl IntoIterator<Item = MetadataRecord<'a>>,
+        offset: Offset,
+        epoch: LeaderEpoch,
+    ) -> Result<ClusterImage, ReplayError> {
+        let (mut image, mut delta) = (ClusterImage::default(), ImageDelta::default());
+        for record in records {
+            let next = image.offset.plus(1);
+            image.replay(&record, next, epoch, &mut delta)?;
+        }
+        (image.offset, image.epoch) = (offset, epoch);
+        Ok(image)
+    }
+
     /// Applies the record that the log holds at `offset`, in a batch of `epoch`, and notes in `delta` what it changed.
     ///
     /// Offsets must grow; gaps are fine (control records are not replayed). After an error the image is as before.
@@ -104,7 +120,9 @@ impl ClusterImage {
         match record {
             MetadataRecord::RegisterBroker(record) => {
                 delta.brokers_changed.insert(record.broker_id);
-                let record: RegisterBrokerRecord<'static> = record.clone().into_owned();
+                let mut record: RegisterBrokerRecord<'static> = record.clone().into_owned();
+                // A set, which Kafka writes in any order.
+                record.features.sort_by(|one, other| one.name.cmp(&other.name));
                 let id = record.broker_id;
                 Arc::make_mut(&mut self.brokers).insert(id, Arc::new(BrokerRegistration { record }));
             }
@@ -122,8 +140,9 @@ impl ClusterImage {
                 change_registration(self.broker_mut(record.broker_id, record.broker_epoch, at, delta)?, record);
             }
             MetadataRecord::RegisterController(record) => {
-                let record = Arc::new(record.clone().into_owned());
-                Arc::make_mut(&mut self.controllers).insert(record.controller_id, record);
+                let mut record = record.clone().into_owned();
+                record.features.sort_by(|one, other| one.name.cmp(&other.name));
+                Arc::make_mut(&mut self.controllers).insert(record.controller_id, Arc::new(record));
             }
             MetadataRecord::UnregisterController(record) => {
                 Arc::make_mut(&mut self.controllers).remove(&record.controller_id);
@@ -334,3 +353,7 @@ fn change_registration(broker: &mut BrokerRegistration, record: &BrokerRegistrat
         broker.record.cordoned_log_dirs = Some(cordoned.clone());
     }
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

@@ -69,8 +69,8 @@ impl PartitionImage {
         }
     }
 
-    /// The record that creates this partition as it is. Fields that `with_directories` or `with_eligible` rule out are left
-    /// unset, because older record versions cannot carry them.
+    /// The record that creates this partition as it is. Fields that `with_directories` or `with_eligible` rule out are
+    /// left unset, because older record versions cannot carry them.
     pub(crate) fn to_record(
         &self,
         topic_id: TopicId,
