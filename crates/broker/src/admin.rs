@@ -1,58 +1,122 @@
-//! Changes of the metadata that the broker makes of its own accord: topics that are used before they exist, producer ids.
+//! Changes of the cluster that clients ask for, or that the broker makes on their behalf.
+//!
+//! Each is one operation of the controller: decided, recorded as one batch, and followed by this node before the answer.
 
-use mainstem_metadata::controller::{Decision, NewTopic, offsets_topic};
-use mainstem_types::ProducerId;
+use std::collections::BTreeSet;
+
+use mainstem_metadata::controller::{
+    AlterConfigError, ConfigAlteration, CreatePartitionsError, CreateTopicError, CreatedTopic, Decision,
+    DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, TopicRef, offsets_topic,
+};
 
 use crate::broker::Broker;
 use crate::controller_thread::ControllerError;
+use crate::groups::OFFSETS_TOPIC;
 use crate::start::random_id;
+use crate::topics::is_internal;
 
 impl Broker {
-    /// Creates topics that clients asked for by name (`auto.create.topics.enable`). What cannot be created is logged: the
-    /// client that asks again learns that the topic does not exist.
-    pub async fn auto_create_topics(&self, names: Vec<String>) {
-        let topics: Vec<NewTopic> = names.into_iter().map(NewTopic::named).collect();
-        let created = self.change_metadata(move |controller, config, rng| {
-            controller.create_topics(&topics, false, config, &mut || random_id(rng))
-        });
-        match created.await {
-            Ok(results) => {
-                for error in results.into_iter().filter_map(Result::err) {
-                    tracing::debug!("a topic was not created on demand: {error}");
-                }
+    /// One result a topic, in the order of `topics`.
+    pub async fn create_topics(
+        &self,
+        topics: Vec<NewTopic>,
+        validate_only: bool,
+    ) -> Result<Vec<Result<CreatedTopic, CreateTopicError>>, ControllerError> {
+        self.change_metadata(move |controller, config, rng| {
+            controller.create_topics(&topics, validate_only, config, &mut || random_id(rng))
+        })
+        .await
+    }
+
+    /// One result a topic, in the order of `topics`. Records of a deleted topic cannot be read any more when this returns;
+    /// its files go later.
+    pub async fn delete_topics(
+        &self,
+        topics: Vec<TopicRef>,
+    ) -> Result<Vec<Result<DeletedTopic, DeleteTopicError>>, ControllerError> {
+        self.change_metadata(move |controller, config, _| controller.delete_topics(&topics, config)).await
+    }
+
+    /// One result a topic, in the order of `topics`: how many partitions it has now.
+    pub async fn create_partitions(
+        &self,
+        topics: Vec<NewPartitions>,
+        validate_only: bool,
+    ) -> Result<Vec<Result<i32, CreatePartitionsError>>, ControllerError> {
+        self.change_metadata(move |controller, _, _| controller.create_partitions(&topics, validate_only)).await
+    }
+
+    /// One result a resource, in the order of `alterations`. New values apply when this returns.
+    pub async fn alter_configs(
+        &self,
+        alterations: Vec<ConfigAlteration>,
+        validate_only: bool,
+    ) -> Result<Vec<Result<(), AlterConfigError>>, ControllerError> {
+        self.change_metadata(move |controller, config, _| {
+            controller.incremental_alter_configs(&alterations, validate_only, config)
+        })
+        .await
+    }
+
+    /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be, with
+    /// the reason; whoever asked finds the others in the metadata afterwards.
+    ///
+    /// Of the internal topics only that of the offsets is made this way: this broker has no use for the others.
+    pub async fn auto_create_topics(&self, names: Vec<String>) -> Vec<(String, CreateTopicError)> {
+        let mut names: BTreeSet<String> = names.into_iter().collect();
+        if names.remove(OFFSETS_TOPIC)
+            && let Err(error) = self.create_offsets_topic().await
+        {
+            tracing::warn!("the offsets topic cannot be created: {error}");
+        }
+        let topics: Vec<NewTopic> = names.iter().filter(|name| !is_internal(name)).map(NewTopic::named).collect();
+        if topics.is_empty() {
+            return Vec::new();
+        }
+        let asked: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+        let results = match self.create_topics(topics, false).await {
+            Ok(results) => results,
+            Err(error) => {
+                tracing::warn!("{} topics are not created automatically: {error}", asked.len());
+                return Vec::new();
             }
-            Err(error) => tracing::warn!("topics cannot be created on demand: {error}"),
+        };
+        let failed = |(name, result): (String, Result<_, CreateTopicError>)| match result {
+            Ok(_) | Err(CreateTopicError::Exists(_)) => None,
+            Err(error) => {
+                tracing::warn!("topic {name} is not created automatically: {error}");
+                Some((name, error))
+            }
+        };
+        asked.into_iter().zip(results).filter_map(failed).collect()
+    }
+
+    /// Creates `__consumer_offsets` if it does not exist. Groups are served when this returns.
+    pub async fn create_offsets_topic(&self) -> Result<(), ControllerError> {
+        let created = self
+            .change_metadata(|controller, config, rng| {
+                let topic = offsets_topic(config, controller.image().active_brokers().count());
+                controller.create_topics(&[topic], false, config, &mut || random_id(rng))
+            })
+            .await?;
+        match created.into_iter().next() {
+            Some(Err(error)) if !matches!(error, CreateTopicError::Exists(_)) => {
+                Err(ControllerError::OffsetsTopic(error))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Creates `__consumer_offsets`, unless it is there by now.
-    pub async fn create_offsets_topic(&self) -> Result<(), ControllerError> {
-        let created = self.change_metadata(|controller, config, rng| {
-            let brokers = controller.image().active_brokers().count();
-            controller.create_topics(&[offsets_topic(config, brokers)], false, config, &mut || random_id(rng))
-        });
-        created.await.map(drop)
-    }
-
-    /// Takes the next block of producer ids. Two callers at once take two blocks; ids left of the first are not given out.
+    /// Takes the next block of producer ids.
     pub(crate) async fn refill_producer_ids(&self) -> Result<(), ControllerError> {
-        let node = self.state.node;
-        let broker_epoch = *self.state.broker_epoch.lock();
-        let block =
+        let (node, broker_epoch) = (self.state.node, *self.state.broker_epoch.lock());
+        let decided =
             self.change_metadata(move |controller, _, _| match controller.allocate_producer_ids(node, broker_epoch) {
                 Ok(Decision { records, reply }) => Decision { records, reply: Ok(reply) },
                 Err(error) => Decision { records: Vec::new(), reply: Err(error) },
             });
-        match block.await? {
-            Ok(block) => {
-                let ProducerId(first) = block.first;
-                self.state.producer_ids.refill(first..first + block.length);
-                Ok(())
-            }
-            Err(error) => {
-                tracing::error!("no producer ids: {error}");
-                Err(ControllerError::Failed)
-            }
-        }
+        let block = decided.await??;
+        self.state.producer_ids.refill(block.first.0..block.first.0 + block.length);
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The broker: what doors call.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use mainstem_env::{Clock, Rng};
@@ -106,6 +107,19 @@ impl Broker {
         let named = config.advertised_listeners.iter().find(|l| l.name == listener);
         let (host, port) = named.or(config.advertised_listeners.first()).map_or(("", 0), |l| (l.host.as_str(), l.port));
         Endpoint { node: self.state.node, host: host.into(), port, rack: config.rack.as_deref().map(Into::into) }
+    }
+
+    /// Long polls from here on are answered at once, those that wait are woken: the broker is about to stop.
+    pub fn end_long_polls(&self) {
+        self.state.stopping.store(true, Ordering::SeqCst);
+        for topic in self.state.topics.load().iter() {
+            topic.partitions.iter().for_each(|partition| partition.fetch_waiters.wake_all());
+        }
+    }
+
+    /// Whether the broker is about to stop, so that nothing should wait any more.
+    pub fn is_stopping(&self) -> bool {
+        self.state.stopping.load(Ordering::SeqCst)
     }
 
     /// Ends all waits, closes the logs, and writes what makes the next start a clean one.

@@ -28,6 +28,10 @@ pub enum ControllerError {
     Replay(#[from] mainstem_metadata::image::ReplayError),
     #[error("the metadata log failed before; restart the broker")]
     Failed,
+    #[error("no producer ids: {0}")]
+    ProducerIds(#[from] mainstem_metadata::controller::AllocateProducerIdsError),
+    #[error("the offsets topic cannot be created: {0}")]
+    OffsetsTopic(mainstem_metadata::controller::CreateTopicError),
     #[error("the broker is stopping")]
     Stopping,
 }

@@ -52,11 +52,10 @@ pub struct StartReport {
 impl Broker {
     /// Starts a node on a data folder. The advertised listeners of `config` are what clients are told.
     pub fn start(
-        env: StoreEnv,
+        env: Arc<StoreEnv>,
         data_dir: &Path,
         config: BrokerConfig,
     ) -> Result<(Arc<Broker>, StartReport), StartError> {
-        let env = Arc::new(env);
         let began = env.clock.monotonic();
         let (folder, found) = DataFolder::open(&env, data_dir)?;
         let properties = meta_properties(&folder, &config, &*env.rng)?;
@@ -88,6 +87,7 @@ impl Broker {
             producer_ids: Default::default(),
             broker_epoch: Mutex::new(broker_epoch),
             metadata_log: log,
+            stopping: Default::default(),
         });
         let mut opened = open_logs(&state, &image, &found);
         opened.recovery += metadata_recovery;

@@ -1,6 +1,7 @@
 //! What all parts of the broker share: the folder, the image, the topics, the settings.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use mainstem_metadata::config::BrokerConfig;
@@ -27,6 +28,8 @@ pub(crate) struct State {
     /// The epoch of this node's registration.
     pub broker_epoch: Mutex<i64>,
     pub metadata_log: Arc<PartitionLog>,
+    /// Set once, when an orderly stop begins.
+    pub stopping: AtomicBool,
 }
 
 impl State {

@@ -428,6 +428,10 @@ async fn topics_are_created_listed_and_deleted() {
     assert_eq!(names(false).await, ["a", "b"]);
     assert_eq!(names(true).await, ["__x", "a", "b"]);
     assert_eq!(client.topic("b").await.unwrap().partitions.len(), 3);
+    client.create_partitions("b", 5, false).await.unwrap();
+    assert_eq!(client.topic("b").await.unwrap().partitions.len(), 5);
+    let fewer = client.create_partitions("b", 5, false).await.unwrap_err();
+    assert_eq!(fewer.code(), Some(ErrorCode::INVALID_PARTITIONS));
     let deleted = client.delete_topics(&["b", "nowhere"]).await.unwrap();
     assert_eq!(deleted[0], ("b".to_owned(), Ok(())));
     assert!(deleted[1].1.is_err());

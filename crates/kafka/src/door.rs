@@ -47,6 +47,11 @@ impl Door {
         Connection { info, client_software: None }
     }
 
+    /// The node is about to stop: fetches that wait are answered with what there is.
+    pub fn drain(&self) {
+        self.broker.end_long_polls();
+    }
+
     /// Handles one request frame (without its four bytes of length). Never blocks for long.
     pub fn handle(&self, connection: &mut Connection, frame: Bytes) -> Handled {
         let api_key = frame.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));

@@ -2,16 +2,7 @@
 
 use bytes::Bytes;
 
-#[path = "../../kafka/src/reply.rs"]
-mod reply;
-pub use reply::{Chunk, CloseReason, Handled, Reply, Response};
-
-/// What the server knows of a connection when it is accepted.
-#[derive(Debug, Clone)]
-pub struct ConnectionInfo {
-    pub peer: std::net::SocketAddr,
-    pub listener: std::sync::Arc<str>,
-}
+pub use mainstem_kafka::{Chunk, CloseReason, ConnectionInfo, Handled, Reply, Response};
 
 /// A protocol whose frames begin with four bytes of length.
 ///

@@ -172,7 +172,12 @@ impl State {
             }
             ApiKey::FETCH => framed(api, version, id, &self.fetch(&read(body, version), code)),
             ApiKey::LIST_OFFSETS => framed(api, version, id, &self.list_offsets(&read(body, version), code)),
+            ApiKey::CREATE_PARTITIONS => framed(api, version, id, &self.create_partitions(&read(body, version))),
             ApiKey::INIT_PRODUCER_ID => {
+                let request: InitProducerIdRequest<'_> = read(body, version);
+                // Kafka refuses an empty one.
+                assert_eq!(request.transactional_id, None);
+                assert_eq!((request.producer_id, request.producer_epoch), (-1, -1));
                 let answered = self.calls.iter().filter(|(called, _)| *called == api).count() as i64;
                 let answer = InitProducerIdResponse {
                     error_code: code,
@@ -347,6 +352,20 @@ impl State {
             }
         });
         CreateTopicsResponse { topics: topics.collect(), ..Default::default() }
+    }
+
+    fn create_partitions(&mut self, request: &CreatePartitionsRequest<'_>) -> CreatePartitionsResponse<'static> {
+        use create_partitions_response::*;
+        let results = request.topics.iter().map(|topic| {
+            // Kafka counts an empty list against the partitions to add.
+            assert_eq!(topic.assignments, None);
+            let partitions = self.topics.get_mut(&*topic.name).unwrap();
+            let grows = topic.count as usize > partitions.len();
+            partitions.resize(partitions.len().max(topic.count as usize), Vec::new());
+            let error_code = if grows { 0 } else { ErrorCode::INVALID_PARTITIONS.0 };
+            CreatePartitionsTopicResult { name: topic.name.to_string().into(), error_code, ..Default::default() }
+        });
+        CreatePartitionsResponse { results: results.collect(), ..Default::default() }
     }
 
     fn delete_topics(&mut self, request: &DeleteTopicsRequest<'_>) -> DeleteTopicsResponse<'static> {

@@ -115,7 +115,7 @@ impl Fetch {
             // In this order no append is missed: one that comes between the two is counted twice, which costs a look.
             wait.expect_bytes(i64::from(self.limits.min_bytes));
             let look = self.look();
-            if look.satisfies(&self.limits) {
+            if look.satisfies(&self.limits) || self.broker.is_stopping() {
                 return self.finish(look);
             }
             wait.credit(look.bytes as i64);

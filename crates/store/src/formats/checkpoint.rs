@@ -35,7 +35,9 @@ pub fn decode(bytes: &[u8]) -> Result<Checkpoint, FormatError> {
     let short = || FormatError::TooShort { what: WHAT, length: bytes.len(), needed: 40 };
     let body_end = text.strip_suffix('\n').and_then(|t| t.rfind('\n')).ok_or_else(short)? + 1;
     let (body, last) = text.split_at(body_end);
-    let crc = last.trim_end().strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let crc = last.strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex.trim_end(), 16).ok());
+    // Also a digit in upper case is not what was written.
+    let crc = crc.filter(|crc| last == format!("crc32c {crc:08x}\n"));
     let stored = crc.ok_or_else(|| line_error(WHAT, body.lines().count() + 1, "`crc32c …`", last))?;
     let computed = crate::crc32c(body.as_bytes());
     if stored != computed {
@@ -77,7 +79,7 @@ mod tests {
             let checkpoint = Checkpoint { generation: 7, positions: BTreeMap::from([("orders-0".to_owned(), 12)]) };
             let mut bytes = encode(&checkpoint);
             let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1u8 << bit;
             prop_assert_ne!(decode(&bytes), Ok(checkpoint.clone()));
         }
 

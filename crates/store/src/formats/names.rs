@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(parse_segment_file("12.log", LOG), None);
         assert_eq!(parse_segment_file("0000000000000000036x.log", LOG), None);
         assert_eq!(parse_segment_file("00000000000000000368.log.deleted", LOG), None);
-        for name in ["mainstem", "x", "-1", "a-", "a-b", "a--1", "lost+found", "a-0-delete", "a-0.-stray", "a-+1"] {
+        for name in ["mainstem", "x", "-1", "a-", "a-b", "lost+found", "a-0-delete", "a-0.-stray", "a-+1"] {
             assert_eq!(parse_folder(name), FolderName::Other, "{name}");
         }
         let parsed = FolderName::Partition(TopicPartition::new("x-delete", PartitionIndex(0)));

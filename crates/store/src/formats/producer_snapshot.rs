@@ -132,7 +132,7 @@ mod tests {
         fn a_flipped_bit_is_noticed(entries in prop::collection::vec(entry(), 1..10), at in any::<prop::sample::Index>(), bit in 0..8) {
             let mut bytes = encode(&entries);
             let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1u8 << bit;
             prop_assert!(decode(&bytes).is_err());
         }
 

@@ -102,6 +102,7 @@ impl PartitionLog {
                 if grown {
                     state.bytes_since_checkpoint = 0;
                     self.take_snapshot(&mut state)?;
+                    self.write_pending_indexes(&mut state);
                 }
                 grown
             };

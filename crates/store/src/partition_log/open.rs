@@ -54,9 +54,15 @@ impl PartitionLog {
         if !listing.segments.is_empty() {
             return Err(OpenError::Exists { path: folder.to_owned() });
         }
+        for suffix in [names::LOG, names::INDEX, names::TIME_INDEX] {
+            let path = folder.join(names::segment_file(Offset::ZERO, suffix));
+            fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
+        }
+        // Last, because it syncs the folder: the first segment must not vanish while a later one stays.
         let metadata = folder.join(METADATA_FILE);
         fs.atomic_write(&metadata, &partition_metadata::encode(topic_id)).map_err(io_error(&metadata))?;
-        let (log, _) = PartitionLog::open(env, folder, partition, &OpenFacts::default(), config)?;
+        let facts = OpenFacts { clean: true, ..OpenFacts::default() };
+        let (log, _) = PartitionLog::open(env, folder, partition, &facts, config)?;
         Ok(log)
     }
 
@@ -244,6 +250,7 @@ impl<'a> Opening<'a> {
                 let path = self.folder.join(names::segment_file(base, suffix));
                 self.env.fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
             }
+            self.env.fs.sync_dir(self.folder).map_err(io_error(self.folder))?;
         }
         Ok(journal.end().unwrap_or_default())
     }
@@ -276,12 +283,13 @@ impl<'a> Opening<'a> {
             if self.snapshot(*snapshot)?.is_none() {
                 continue;
             }
+            let interval = self.config.index_interval_bytes;
             let found = self.segment_file(base, |segment| {
                 let Some((position, Some(header))) = segment.locate(*snapshot)? else { return Ok(None) };
                 if header.base_offset != *snapshot {
                     return Ok(None);
                 }
-                Ok(Some((position, segment.index_before(position, *snapshot)?)))
+                Ok(Some((position, segment.index_before(position, *snapshot, interval)?)))
             })?;
             if let Some((position, index)) = found {
                 let from = RecoverFrom::Checkpoint(Location::new(segment_base(base), position));

@@ -34,12 +34,13 @@ impl PartitionLog {
             true => state.end_position,
             false => self.segment_len(base)?,
         };
+        let interval = self.config.load().index_interval_bytes;
         let cut = self.with_segment(base, len, |segment| {
             let Some((position, header)) = segment.locate(offset.max(base))? else {
                 return Err(io::ErrorKind::InvalidData.into());
             };
             let end = header.map_or(offset, |header| header.base_offset);
-            Ok((position, end.min(offset.max(base)), segment.index_before(position, end)?))
+            Ok((position, end.min(offset.max(base)), segment.index_before(position, end, interval)?))
         });
         let (position, end, index_left) = cut.map_err(|error| self.fail("read", &path, error))?;
         let location = Location::new(segment_base(base), position);

@@ -105,8 +105,8 @@ impl SegmentFile<'_> {
         Ok((walked == Walked::Whole).then_some(found))
     }
 
-    /// The index entries of batches before `position`, with nothing pending.
-    pub(crate) fn index_before(&self, position: u64, offset: Offset) -> io::Result<ActiveIndex> {
+    /// The index of the batches before `position`, which is where `offset` is.
+    pub(crate) fn index_before(&self, position: u64, offset: Offset, interval_bytes: u32) -> io::Result<ActiveIndex> {
         let mut index = ActiveIndex::new(self.base);
         let read = |suffix| self.fs.read_if_present(&self.path(suffix));
         if let Some(bytes) = read(names::INDEX)? {
@@ -114,7 +114,6 @@ impl SegmentFile<'_> {
             let kept = entries.partition_point(|entry| u64::from(entry.position) < position);
             let last = kept.checked_sub(1).map(|last| entries[last]);
             index.offsets = IndexTail::new(kept, last);
-            index.bytes_since_entry = position - last.map_or(0, |last| last.position.into());
         }
         if let Some(bytes) = read(names::TIME_INDEX)? {
             let entries = crate::formats::time_index::decode(&bytes).entries;
@@ -123,24 +122,14 @@ impl SegmentFile<'_> {
             index.times = IndexTail::new(kept, last);
             index.largest_time = last;
         }
-        self.largest_time_since(&mut index, position)?;
-        Ok(index)
-    }
-
-    /// Batches after the last index entry may have later times than the last time entry tells.
-    fn largest_time_since(&self, index: &mut ActiveIndex, position: u64) -> io::Result<()> {
+        // Entries that were in memory alone when the process ended are made again.
+        index.bytes_since_entry = 0;
         let start = index.offsets.last.map_or(0, |last| u64::from(last.position));
-        headers::walk(self.file, start, position, |_, header| {
-            let entry = TimeIndexEntry {
-                timestamp_ms: header.max_timestamp.0,
-                relative_offset: index.relative(header.last_offset()),
-            };
-            if entry.timestamp_ms >= 0 && index.largest_time.is_none_or(|l| entry.timestamp_ms > l.timestamp_ms) {
-                index.largest_time = Some(entry);
-            }
+        headers::walk(self.file, start, position, |at, header| {
+            index.observe(header, at, interval_bytes);
             Step::Next
         })?;
-        Ok(())
+        Ok(index)
     }
 
     /// Writes both index files as the index has them. Not durable.

@@ -1,0 +1,64 @@
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// After a cut the log is as if the rest had never been written, before and after it is opened again.
+    #[test]
+    fn a_cut_log_is_one_that_never_had_the_rest(count in 1usize..60, cut in 0i64..60, more in 0usize..20, kill in any::<bool>()) {
+        let (fs, log) = create(small());
+        for n in 0..count {
+            let value = format!("value {n:04} {}", "x".repeat(40));
+            log.append(&produced(1, 0, n as i32, &[&value]), &AppendContext { leader_epoch: LeaderEpoch(n as i32 / 7), ..client() }).unwrap();
+        }
+        let cut = cut.min(count as i64);
+        prop_assert_eq!(log.truncate_to(Offset(cut)).unwrap(), Offset(cut));
+        let (_, reference) = create(small());
+        for n in 0..cut {
+            let value = format!("value {n:04} {}", "x".repeat(40));
+            reference.append(&produced(1, 0, n as i32, &[&value]), &AppendContext { leader_epoch: LeaderEpoch(n as i32 / 7), ..client() }).unwrap();
+        }
+        for log in [&log, &reference] {
+            fill(log, more);
+        }
+        let same = |log: &PartitionLog| {
+            assert_eq!(all_records(log), all_records(&reference));
+            assert_eq!(log.producers(), reference.producers());
+            assert_eq!(log.latest_epoch().map(|e| e.start_offset), reference.latest_epoch().map(|e| e.start_offset));
+            let (a, b) = (log.find_max_timestamp(log.log_end()), reference.find_max_timestamp(log.log_end()));
+            assert_eq!(a.unwrap(), b.unwrap());
+        };
+        same(&log);
+        if kill {
+            same(&open(&fs.crash(mainstem_env::CrashPolicy::Everything), OpenFacts::default(), small()).0);
+        } else {
+            log.close().unwrap();
+            same(&open(&fs, clean(), small()).0);
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_holds_the_offset_goes_as_a_whole() {
+    let (_, log) = create(small());
+    put(&log, &["a", "b", "c"]);
+    put(&log, &["d", "e", "f"]);
+    assert_eq!(log.truncate_to(Offset(4)).unwrap(), Offset(3));
+    assert_eq!(log.log_end(), Offset(3));
+    assert_eq!(put(&log, &["g"]).base_offset, Offset(3));
+}
+
+#[test]
+fn a_log_can_begin_anew_above_its_end() {
+    let (fs, log) = create(small());
+    fill(&log, 30);
+    log.restart_at(Offset(1000)).unwrap();
+    assert_eq!((log.log_start(), log.log_end(), log.segment_count()), (Offset(1000), Offset(1000), 1));
+    fill(&log, 20);
+    expect_filled(&log, 1000..1020);
+    let killed = fs.crash(mainstem_env::CrashPolicy::Everything);
+    expect_filled(&open(&killed, OpenFacts::default(), small()).0, 1000..1020);
+    log.close().unwrap();
+    expect_filled(&open(&fs, clean(), small()).0, 1000..1020);
+}
