@@ -1,8 +1,9 @@
 //! From the broker's errors to Kafka's codes.
 
-use mainstem_broker::{EpochCheckError, ReadError};
+use mainstem_broker::{ControllerError, EpochCheckError, ReadError};
 use mainstem_coordinator::GroupError;
 use mainstem_kafka_wire::ErrorCode;
+use mainstem_metadata::controller::{AlterConfigError, CreatePartitionsError, CreateTopicError, DeleteTopicError};
 use mainstem_record::ErrorClass;
 use mainstem_store::AppendError;
 
@@ -77,4 +78,74 @@ pub fn group_error_code(error: &GroupError) -> ErrorCode {
 /// The code of a group operation: [`ErrorCode::NONE`] when it went well.
 pub fn group_result_code(result: &Result<(), GroupError>) -> ErrorCode {
     result.as_ref().err().map_or(ErrorCode::NONE, group_error_code)
+}
+
+/// A change of the metadata that was not made. The request may be sent again after a restart, or to the next leader.
+pub fn controller_error_code(error: &ControllerError) -> ErrorCode {
+    match error {
+        ControllerError::Write(_) | ControllerError::Failed => ErrorCode::KAFKA_STORAGE_ERROR,
+        ControllerError::Stopping => ErrorCode::NOT_CONTROLLER,
+        _ => ErrorCode::UNKNOWN_SERVER_ERROR,
+    }
+}
+
+/// CreateTopics, per topic.
+pub fn create_topic_error_code(error: &CreateTopicError) -> ErrorCode {
+    match error {
+        CreateTopicError::Name(_) | CreateTopicError::Collision { .. } => ErrorCode::INVALID_TOPIC_EXCEPTION,
+        CreateTopicError::Exists(_) => ErrorCode::TOPIC_ALREADY_EXISTS,
+        CreateTopicError::Prohibited | CreateTopicError::Duplicate | CreateTopicError::CountBesideAssignment(_) => {
+            ErrorCode::INVALID_REQUEST
+        }
+        CreateTopicError::Partitions => ErrorCode::INVALID_PARTITIONS,
+        CreateTopicError::ReplicationFactor | CreateTopicError::TooFewBrokers { .. } => {
+            ErrorCode::INVALID_REPLICATION_FACTOR
+        }
+        CreateTopicError::Assignment(_) => ErrorCode::INVALID_REPLICA_ASSIGNMENT,
+        CreateTopicError::Config(_) => ErrorCode::INVALID_CONFIG,
+        CreateTopicError::TooManyPartitions => ErrorCode::POLICY_VIOLATION,
+    }
+}
+
+/// DeleteTopics, per topic. Before version 3 clients did not know that deletion can be disabled.
+pub fn delete_topic_error_code(error: &DeleteTopicError, version: i16) -> ErrorCode {
+    match error {
+        DeleteTopicError::UnknownName(_) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        DeleteTopicError::UnknownId(_) => ErrorCode::UNKNOWN_TOPIC_ID,
+        DeleteTopicError::Duplicate(_) => ErrorCode::INVALID_REQUEST,
+        DeleteTopicError::Disabled if version < 3 => ErrorCode::INVALID_REQUEST,
+        DeleteTopicError::Disabled => ErrorCode::TOPIC_DELETION_DISABLED,
+    }
+}
+
+/// CreatePartitions, per topic.
+pub fn create_partitions_error_code(error: &CreatePartitionsError) -> ErrorCode {
+    match error {
+        CreatePartitionsError::UnknownTopic(_) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        CreatePartitionsError::Duplicate => ErrorCode::INVALID_REQUEST,
+        CreatePartitionsError::Unchanged(_) | CreatePartitionsError::Fewer { .. } => ErrorCode::INVALID_PARTITIONS,
+        CreatePartitionsError::TooFewBrokers { .. } => ErrorCode::INVALID_REPLICATION_FACTOR,
+        CreatePartitionsError::Assignment(_) => ErrorCode::INVALID_REPLICA_ASSIGNMENT,
+        CreatePartitionsError::TooMany => ErrorCode::POLICY_VIOLATION,
+    }
+}
+
+/// IncrementalAlterConfigs, per resource.
+pub fn alter_config_error_code(error: &AlterConfigError) -> ErrorCode {
+    match error {
+        AlterConfigError::UnknownTopic(_) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        AlterConfigError::TopicName(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
+        AlterConfigError::NotAList { .. } | AlterConfigError::MinInSync { .. } | AlterConfigError::TopicValue(_) => {
+            ErrorCode::INVALID_CONFIG
+        }
+        AlterConfigError::DefaultTopic
+        | AlterConfigError::UnknownBroker(_)
+        | AlterConfigError::UnsupportedResource(_)
+        | AlterConfigError::DuplicateResource
+        | AlterConfigError::DuplicateKey(_)
+        | AlterConfigError::NullValue(_)
+        | AlterConfigError::ReadOnly(_)
+        | AlterConfigError::PerBrokerOnly(_)
+        | AlterConfigError::BrokerValue(_) => ErrorCode::INVALID_REQUEST,
+    }
 }

@@ -48,6 +48,7 @@ pub static APIS: &[&Api] = &[
     &api::k000_produce::API,
     &api::k001_fetch::API,
     &api::k002_list_offsets::API,
+    &api::k003_metadata::API,
     &api::k008_offset_commit::API,
     &api::k009_offset_fetch::API,
     &api::k010_find_coordinator::API,
@@ -58,8 +59,15 @@ pub static APIS: &[&Api] = &[
     &api::k015_describe_groups::API,
     &api::k016_list_groups::API,
     &api::k018_api_versions::API,
+    &api::k019_create_topics::API,
+    &api::k020_delete_topics::API,
     &api::k022_init_producer_id::API,
     &api::k023_offset_for_leader_epoch::API,
+    &api::k032_describe_configs::API,
+    &api::k037_create_partitions::API,
+    &api::k044_incremental_alter_configs::API,
+    &api::k060_describe_cluster::API,
+    &api::k075_describe_topic_partitions::API,
 ];
 
 /// The api of a key.

@@ -9,7 +9,7 @@ use super::{Controller, Decision};
 use crate::config::BrokerConfig;
 
 /// How the client names the topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TopicRef {
     Name(String),
     Id(TopicId),

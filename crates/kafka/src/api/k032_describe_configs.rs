@@ -1,0 +1,139 @@
+//! DescribeConfigs (32), versions 1-4: the settings of topics and brokers, and where each value comes from.
+//!
+//! - v1: synonyms, on request. v3: types, and documentation on request. v4: flexible.
+//! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that. Secrets have no
+//!   value.
+//! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
+//!   INVALID_REQUEST. Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
+//! - A request for many resources is answered away from the connection's thread.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mainstem_broker::Broker;
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
+use mainstem_kafka_wire::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use mainstem_metadata::config::{
+    ConfigEntry, ConfigSynonym, broker_config_entries, cluster_default_config_entries, topic_config_entries,
+};
+use mainstem_metadata::image::ConfigResource;
+use mainstem_types::validate_topic_name;
+
+use crate::door::{Connection, Door};
+use crate::registry::Api;
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+pub const API: Api = Api::new(32, "DescribeConfigs", 1..=4, handle);
+
+/// Kafka's numbers of resources that have settings there and none here.
+const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
+const GROUP: i8 = 32;
+
+/// Up to this many resources are described at once, in well under a millisecond.
+const INLINE_RESOURCES_MAX: usize = 16;
+
+fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    let message: DescribeConfigsRequest<'_> = request.decode()?;
+    if message.resources.len() <= INLINE_RESOURCES_MAX {
+        return Ok(Handled::Ready(answer(&door.broker, &request, &message)));
+    }
+    drop(message);
+    let (broker, blocking) = (Arc::clone(&door.broker), Arc::clone(door.broker.blocking()));
+    Ok(Handled::waiting(async move {
+        let described = blocking.run(move || match request.decode() {
+            Ok(message) => answer(&broker, &request, &message),
+            Err(reason) => Reply::Close(reason),
+        });
+        described.await.unwrap_or_else(|stopped| Reply::Close(CloseReason::Stopping(stopped.to_string())))
+    }))
+}
+
+fn answer(broker: &Broker, request: &Request, message: &DescribeConfigsRequest<'_>) -> Reply {
+    let mut seen = HashSet::new();
+    // A resource that is named twice is described once, as Kafka's clients expect.
+    let distinct = message.resources.iter().filter(|r| seen.insert((r.resource_type, r.resource_name.as_ref())));
+    let describe = |resource| describe(broker, message, resource);
+    request.reply(&DescribeConfigsResponse { results: distinct.map(describe).collect(), ..Default::default() })
+}
+
+fn describe<'m>(
+    broker: &Broker,
+    message: &'m DescribeConfigsRequest<'_>,
+    resource: &'m DescribeConfigsResource<'_>,
+) -> DescribeConfigsResult<'m> {
+    let wanted: Option<HashSet<&str>> = resource.configuration_keys.as_ref().map(|keys| keys.iter().map(Cow::as_ref).collect());
+    let (error, text, configs) = match entries(broker, resource) {
+        Ok(entries) => {
+            let shown = entries.into_iter().filter(|entry| wanted.as_ref().is_none_or(|keys| keys.contains(entry.name)));
+            (ErrorCode::NONE, None, shown.map(|entry| show(message, entry)).collect())
+        }
+        Err((error, text)) => (error, Some(Cow::Owned(text)), Vec::new()),
+    };
+    DescribeConfigsResult {
+        error_code: error.0,
+        error_message: text,
+        resource_type: resource.resource_type,
+        resource_name: Cow::Borrowed(&resource.resource_name),
+        configs,
+    }
+}
+
+fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Vec<ConfigEntry>, (ErrorCode, String)> {
+    let invalid = |text: String| Err((ErrorCode::INVALID_REQUEST, text));
+    let (name, image, config) = (resource.resource_name.as_ref(), broker.image(), broker.config());
+    match resource.resource_type {
+        ConfigResource::TOPIC => {
+            if let Err(error) = validate_topic_name(name) {
+                return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, format!("Topic name is invalid: {error}")));
+            }
+            match image.topic(name) {
+                Some(_) => Ok(topic_config_entries(image.topic_configs(name), &config)),
+                None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("The topic '{name}' does not exist."))),
+            }
+        }
+        ConfigResource::BROKER if name.is_empty() => {
+            Ok(cluster_default_config_entries(image.configs(&ConfigResource::cluster_default())))
+        }
+        ConfigResource::BROKER => match name.parse::<i32>() {
+            Ok(id) if id == broker.node_id().0 => Ok(broker_config_entries(&config)),
+            Ok(_) => invalid(format!(
+                "Unexpected broker id, expected {} or empty string, but received {name}: ask that broker itself.",
+                broker.node_id()
+            )),
+            Err(_) => invalid(format!("Broker id must be an integer, but it is: {name}")),
+        },
+        BROKER_LOGGER => invalid("The levels of this broker's log cannot be seen or changed by clients.".to_owned()),
+        CLIENT_METRICS => invalid("This broker has no client metrics.".to_owned()),
+        GROUP => invalid("Groups have no settings of their own here.".to_owned()),
+        other => invalid(format!("Unsupported resource type: {other}")),
+    }
+}
+
+fn show(message: &DescribeConfigsRequest<'_>, entry: ConfigEntry) -> DescribeConfigsResourceResult<'static> {
+    let synonym = |synonym: ConfigSynonym| DescribeConfigsSynonym {
+        name: Cow::Borrowed(synonym.name),
+        value: synonym.value.map(Cow::Owned),
+        source: synonym.source.kafka_id(),
+    };
+    let synonyms = if message.include_synonyms { entry.synonyms } else { Vec::new() };
+    DescribeConfigsResourceResult {
+        name: Cow::Borrowed(entry.name),
+        value: entry.value.map(Cow::Owned),
+        read_only: entry.read_only,
+        config_source: entry.source.kafka_id(),
+        is_sensitive: entry.sensitive,
+        synonyms: synonyms.into_iter().map(synonym).collect(),
+        config_type: entry.kind.kafka_id(),
+        documentation: message.include_documentation.then_some(Cow::Borrowed(entry.documentation)),
+    }
+}
+
+#[cfg(test)]
+#[path = "k032_describe_configs_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! IncrementalAlterConfigs (44), versions 0-1: changes single settings of topics, brokers, or all brokers. v1: flexible.
+//!
+//! - SET, DELETE (back to what it falls back to; of an unset key it does nothing), APPEND and SUBTRACT for lists.
+//! - All changes to one resource are made, or none. New values apply when the answer leaves.
+//! - Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use mainstem_broker::ControllerError;
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use mainstem_kafka_wire::messages::incremental_alter_configs_response::{
+    AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
+};
+use mainstem_metadata::controller::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration};
+use mainstem_metadata::image::ConfigResource;
+
+use crate::door::{Connection, Door};
+use crate::errors::{alter_config_error_code, controller_error_code};
+use crate::registry::Api;
+use crate::reply::{CloseReason, Handled, Reply};
+use crate::request::Request;
+
+pub const API: Api = Api::new(44, "IncrementalAlterConfigs", 0..=1, handle);
+
+type Altered = Result<Vec<Result<(), AlterConfigError>>, ControllerError>;
+type Response = AlterConfigsResourceResponse<'static>;
+
+fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    let message: IncrementalAlterConfigsRequest<'_> = request.decode()?;
+    let validate_only = message.validate_only;
+    let mut alterations = Vec::with_capacity(message.resources.len());
+    let mut responses = Vec::new();
+    for resource in message.resources {
+        match alteration(resource) {
+            Ok(alteration) => alterations.push(alteration),
+            Err(refused) => responses.push(refused),
+        }
+    }
+    if alterations.is_empty() {
+        return Ok(Handled::Ready(request.reply(&IncrementalAlterConfigsResponse { responses, ..Default::default() })));
+    }
+    let resources: Vec<ConfigResource> = alterations.iter().map(|alteration| alteration.resource.clone()).collect();
+    let broker = Arc::clone(&door.broker);
+    Ok(Handled::waiting(async move {
+        let altered = broker.alter_configs(alterations, validate_only).await;
+        answer(&request, resources, altered, responses)
+    }))
+}
+
+/// The change, or the answer if it makes no sense.
+fn alteration(resource: AlterConfigsResource<'_>) -> Result<ConfigAlteration, Response> {
+    let name = resource.resource_name.into_owned();
+    let mut operations = Vec::with_capacity(resource.configs.len());
+    for AlterableConfig { name: key, config_operation, value } in resource.configs {
+        let Some(operation) = AlterConfigOperation::from_kafka_id(config_operation) else {
+            let message = format!("Unknown operation {config_operation} for the key {key}: it is SET 0, DELETE 1, APPEND 2 or SUBTRACT 3.");
+            let resource = ConfigResource { kind: resource.resource_type, name };
+            return Err(response(resource, ErrorCode::INVALID_REQUEST, Some(message)));
+        };
+        operations.push(AlterConfigOp { key: key.into_owned(), operation, value: value.map(Cow::into_owned) });
+    }
+    Ok(ConfigAlteration { resource: ConfigResource { kind: resource.resource_type, name }, operations })
+}
+
+fn answer(request: &Request, resources: Vec<ConfigResource>, altered: Altered, mut responses: Vec<Response>) -> Reply {
+    match altered {
+        Ok(results) => {
+            let one = |(resource, result)| match result {
+                Ok(()) => response(resource, ErrorCode::NONE, None),
+                Err(error) => response(resource, alter_config_error_code(&error), Some(error.to_string())),
+            };
+            responses.extend(resources.into_iter().zip(results).map(one));
+        }
+        Err(error) => {
+            let code = controller_error_code(&error);
+            responses.extend(resources.into_iter().map(|resource| response(resource, code, Some(error.to_string()))));
+        }
+    }
+    request.reply(&IncrementalAlterConfigsResponse { responses, ..Default::default() })
+}
+
+fn response(resource: ConfigResource, error: ErrorCode, message: Option<String>) -> Response {
+    AlterConfigsResourceResponse {
+        error_code: error.0,
+        error_message: message.map(Cow::Owned),
+        resource_type: resource.kind,
+        resource_name: Cow::Owned(resource.name),
+    }
+}
+
+#[cfg(test)]
+#[path = "k044_incremental_alter_configs_tests.rs"]
+mod tests;
