@@ -133,3 +133,102 @@ fn control_kind(view: &BatchView<'_>) -> Vec<ControlKind> {
     });
     kinds.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::QuorumContent;
+    use mainstem_env::{CrashPolicy, MemFs};
+    use mainstem_record::{BatchBuilder, ControlRecord};
+    use mainstem_types::{NodeId, TimestampMs};
+
+    const FOLDER: &str = "/data/__cluster_metadata-0";
+
+    fn files(fs: &MemFs) -> MetadataFiles {
+        MetadataFiles::new(Arc::new(fs.clone()), Path::new(FOLDER))
+    }
+
+    fn snapshot() -> Vec<Bytes> {
+        let control = |record| {
+            let mut builder = BatchBuilder::new();
+            builder.append_control(TimestampMs(1), &record);
+            Bytes::from(builder.build().unwrap())
+        };
+        let mut data = BatchBuilder::new();
+        data.append(TimestampMs(1), None, Some(b"a metadata record"), &[]);
+        vec![
+            control(ControlRecord::SnapshotHeader { last_contained_log_timestamp: TimestampMs(1) }),
+            Bytes::from(data.build().unwrap()),
+            control(ControlRecord::SnapshotFooter),
+        ]
+    }
+
+    fn id(end: i64) -> SnapshotId {
+        SnapshotId { end: Offset(end), epoch: LeaderEpoch(1) }
+    }
+
+    #[test]
+    fn the_newest_whole_snapshot_is_read() {
+        let fs = MemFs::new();
+        fs.create_dir_all_synced(Path::new(FOLDER)).unwrap();
+        let files = files(&fs);
+        assert_eq!(files.newest_valid_snapshot().unwrap(), None);
+        for end in [5, 9, 12] {
+            files.write_snapshot(id(end), &snapshot()).unwrap();
+        }
+        // Without its footer, and with a flipped bit.
+        files.write_snapshot(id(20), &snapshot()[..2]).unwrap();
+        let damaged = Path::new(FOLDER).join("00000000000000000012-0000000001.checkpoint");
+        let mut bytes = fs.read_all(&damaged).unwrap();
+        bytes[100] ^= 1;
+        fs.atomic_write(&damaged, &bytes).unwrap();
+        let (found, bytes) = files.newest_valid_snapshot().unwrap().unwrap();
+        assert_eq!((found, bytes), (id(9), Bytes::from(snapshot().concat())));
+        assert_eq!(files.remove_snapshots_before(id(9)).unwrap(), 1);
+        assert_eq!(files.snapshots().unwrap(), [id(9), id(12), id(20)]);
+    }
+
+    #[test]
+    fn a_crash_while_a_snapshot_is_written_leaves_the_old_one_and_no_rest() {
+        for after in 0..20 {
+            let fs = MemFs::new();
+            fs.create_dir_all_synced(Path::new(FOLDER)).unwrap();
+            files(&fs).write_snapshot(id(5), &snapshot()).unwrap();
+            fs.stop_after(after);
+            let written = files(&fs).write_snapshot(id(9), &snapshot()).is_ok();
+            for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(after)] {
+                let fs = fs.crash(policy);
+                let (found, bytes) = files(&fs).newest_valid_snapshot().unwrap().unwrap();
+                assert!(found == id(9) || (found == id(5) && !written));
+                assert_eq!(bytes, snapshot().concat());
+                let names = fs.read_dir(Path::new(FOLDER)).unwrap();
+                assert!(names.iter().all(|entry| !entry.name.to_str().unwrap().ends_with(names::PART)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_quorum_state_is_absent_empty_damaged_or_there() {
+        let fs = MemFs::new();
+        fs.create_dir_all_synced(Path::new(FOLDER)).unwrap();
+        let files = files(&fs);
+        assert_eq!(files.quorum_state().unwrap(), Loaded::Absent);
+        let state = QuorumState {
+            leader_id: NodeId(1),
+            leader_epoch: LeaderEpoch(4),
+            voted_id: NodeId(-1),
+            content: QuorumContent::StaticVoters {
+                cluster_id: String::new(),
+                applied_offset: Offset(0),
+                voters: vec![NodeId(1)],
+            },
+        };
+        files.write_quorum_state(&state).unwrap();
+        assert_eq!(files.quorum_state().unwrap(), Loaded::Content(state));
+        let path = Path::new(FOLDER).join(QUORUM_STATE);
+        fs.atomic_write(&path, b"").unwrap();
+        assert_eq!(files.quorum_state().unwrap(), Loaded::Empty);
+        fs.atomic_write(&path, b"{").unwrap();
+        assert!(matches!(files.quorum_state().unwrap(), Loaded::Damaged(_)));
+    }
+}

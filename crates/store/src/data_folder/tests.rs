@@ -1,1 +1,279 @@
+use super::*;
+use crate::AppendContext;
+use bytes::Bytes;
+use mainstem_env::{CrashPolicy, Fault, ManualClock, MemFs, OpKind, SeededRng};
+use mainstem_record::BatchBuilder;
+use mainstem_types::{LeaderEpoch, NodeId, TimestampMs};
 
+const PATH: &str = "/data";
+const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
+
+fn env_on(fs: &MemFs) -> (Arc<StoreEnv>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(NOW));
+    let rng = Arc::new(SeededRng::new(fs.mutations()));
+    let env = StoreEnv::new(Arc::new(fs.clone()), Arc::clone(&clock) as _, rng, 1 << 20, 0).unwrap();
+    (env, clock)
+}
+
+fn open_on(fs: &MemFs) -> (DataFolder, FolderReport) {
+    DataFolder::open(&env_on(fs).0, Path::new(PATH)).unwrap()
+}
+
+fn partition(topic: &str, index: i32) -> TopicPartition {
+    TopicPartition::new(topic, PartitionIndex(index))
+}
+
+fn config() -> Arc<LogConfig> {
+    Arc::new(LogConfig { segment_bytes: 1024, index_interval_bytes: 100, retention_ms: -1, ..LogConfig::default() })
+}
+
+fn append(log: &PartitionLog, count: usize) {
+    for _ in 0..count {
+        let mut builder = BatchBuilder::new();
+        builder.append(NOW, None, Some(format!("value {} of some length", log.log_end()).as_bytes()), &[]);
+        let context =
+            AppendContext { origin: crate::Origin::Client, leader_epoch: LeaderEpoch(0), now: NOW, zstd_allowed: true };
+        log.append(&Bytes::from(builder.build().unwrap()), &context).unwrap();
+    }
+}
+
+fn with_watermarks(logs: &[Arc<PartitionLog>]) -> Vec<(Arc<PartitionLog>, Offset)> {
+    logs.iter().map(|log| (Arc::clone(log), log.log_end())).collect()
+}
+
+fn names(fs: &MemFs) -> Vec<String> {
+    use mainstem_env::Fs;
+    fs.read_dir(Path::new(PATH)).unwrap().into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_folder_is_used_by_one_process_at_a_time() {
+    let fs = MemFs::new();
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::New);
+    match DataFolder::open(&env_on(&fs).0, Path::new(PATH)) {
+        Err(OpenError::Locked { holder, .. }) => assert!(holder.contains(&std::process::id().to_string())),
+        other => panic!("{other:?}"),
+    }
+    drop(folder);
+    open_on(&fs);
+}
+
+#[test]
+fn a_clean_stop_is_recognised_and_leaves_kafka_s_files() {
+    use mainstem_env::Fs;
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let properties = MetaProperties {
+        cluster_id: "4L6g3nShT-eMCtK--X86sw".into(),
+        node_id: NodeId(1),
+        directory_id: Some(TopicId([3; 16])),
+    };
+    assert_eq!(folder.meta_properties().unwrap(), None);
+    folder.write_meta_properties(&properties).unwrap();
+    let (metadata, _) = folder.open_metadata_log(config()).unwrap();
+    append(&metadata, 5);
+    let logs = folder
+        .create_logs(&[
+            (partition("orders", 0), TopicId([7; 16]), config()),
+            (partition("orders", 1), TopicId([7; 16]), config()),
+        ])
+        .unwrap();
+    append(&logs[0], 30);
+    logs[0].raise_log_start(Offset(11), Offset(30)).unwrap();
+    let all = with_watermarks(&[metadata, Arc::clone(&logs[0]), Arc::clone(&logs[1])]);
+    folder.close(&all, 42).unwrap();
+    drop(folder);
+    let text = |name: &str| String::from_utf8(fs.read_all(&Path::new(PATH).join(name)).unwrap()).unwrap();
+    assert_eq!(text("recovery-point-offset-checkpoint"), "0\n2\norders 0 30\norders 1 0\n");
+    assert_eq!(text("replication-offset-checkpoint"), "0\n2\norders 0 30\norders 1 0\n");
+    assert_eq!(text("log-start-offset-checkpoint"), "0\n1\norders 0 11\n");
+    assert_eq!(text(".kafka_cleanshutdown"), "{\"version\":0,\"brokerEpoch\":42}");
+    assert!(!names(&fs).contains(&"abort".to_owned()));
+    // After a power cut: everything was durable.
+    let fs = fs.crash(CrashPolicy::Nothing);
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::Clean { broker_epoch: 42 });
+    assert_eq!(folder.meta_properties().unwrap(), Some(properties));
+    assert_eq!(report.partitions.len(), 2);
+    assert_eq!(report.partitions[0].topic_id, Some(TopicId([7; 16])));
+    assert!(!names(&fs).contains(&".kafka_cleanshutdown".to_owned()) && names(&fs).contains(&"abort".to_owned()));
+    let (log, recovery) = folder.open_log(&report.partitions[0], config()).unwrap();
+    assert_eq!((log.log_start(), log.log_end(), recovery), (Offset(11), Offset(30), LogRecovery::default()));
+    assert_eq!(folder.high_watermark(&partition("orders", 0)), Some(Offset(30)));
+    let (metadata, recovery) = folder.open_metadata_log(config()).unwrap();
+    assert_eq!((metadata.log_end(), recovery), (Offset(5), LogRecovery::default()));
+    assert_eq!(metadata.topic_id(), Some(TopicId::CLUSTER_METADATA));
+}
+
+#[test]
+fn an_unclean_stop_is_recognised_and_scans_from_the_checkpoint() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+    append(&log, 50);
+    log.flush_blocking().unwrap();
+    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)])).unwrap();
+    append(&log, 3);
+    let fs = fs.crash(CrashPolicy::Everything);
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::Unclean);
+    let (log, recovery) = folder.open_log(&report.partitions[0], config()).unwrap();
+    assert_eq!((log.log_end(), recovery.segments_scanned), (Offset(53), 1));
+    // Again, before anything was checkpointed.
+    drop((log, folder));
+    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+    assert_eq!(folder.open_log(&report.partitions[0], config()).unwrap().0.log_end(), Offset(53));
+}
+
+#[test]
+fn every_entry_is_classified_and_nothing_unknown_is_touched() {
+    use mainstem_env::Fs;
+    let fs = MemFs::new();
+    for name in
+        ["orders-0", "a-1.0123-delete", "b-2.0123-future", "c-3.0123-stray", "mainstem", "what", "__cluster_metadata-0"]
+    {
+        fs.create_dir_all(&Path::new(PATH).join(name)).unwrap();
+    }
+    for name in ["notes.txt", "meta.properties", "recovery-point-offset-checkpoint", "checkpoint.tmp"] {
+        fs.atomic_write(&Path::new(PATH).join(name), b"").unwrap();
+    }
+    fs.atomic_write(&Path::new(PATH).join("orders-0/partition.metadata"), b"").unwrap();
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::Unclean, "there are partitions and nobody left a mark");
+    let found: Vec<_> = report.partitions.iter().map(|entry| (entry.partition.to_string(), entry.topic_id)).collect();
+    assert_eq!(found, [("orders-0".to_owned(), None)]);
+    assert_eq!(report.parted.len(), 3);
+    assert_eq!(report.unknown, [Path::new("/data/notes.txt"), Path::new("/data/what")]);
+    let unreadable: Vec<_> =
+        report.unreadable.iter().map(|(path, _)| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(unreadable, ["partition.metadata", "recovery-point-offset-checkpoint"]);
+    assert!(matches!(folder.meta_properties(), Err(OpenError::Empty { .. })), "empty is not absent");
+    let parked = folder.park_stray(&report.partitions[0]).unwrap();
+    assert!(parked.to_str().unwrap().ends_with("-stray"));
+    assert_eq!(folder.remove_due(), 1, "the -delete folder alone");
+    let left = names(&fs);
+    assert!(left.contains(&"c-3.0123-stray".to_owned()) && left.contains(&"b-2.0123-future".to_owned()));
+    assert!(left.iter().any(|name| name.starts_with("orders-0.") && name.ends_with("-stray")), "{left:?}");
+    assert!(left.contains(&"notes.txt".to_owned()) && left.contains(&"what".to_owned()));
+}
+
+#[test]
+fn deletion_is_a_rename_at_once_and_the_removal_later() {
+    let fs = MemFs::new();
+    let (env, clock) = env_on(&fs);
+    let (folder, _) = DataFolder::open(&env, Path::new(PATH)).unwrap();
+    let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+    append(&log, 5);
+    let request = crate::ReadRequest { from: Offset(0), max_bytes: 9999, upper: Offset(5), min_one_batch: true };
+    let reading = log.read(&request).unwrap();
+    folder.delete_log(&log, Duration::from_secs(60)).unwrap();
+    assert!(log.read(&request).is_err());
+    // The topic can be created again at once.
+    let again = folder.create_log(&partition("orders", 0), TopicId([8; 16]), config()).unwrap();
+    assert_eq!(again.log_end(), Offset(0));
+    let crashed = fs.crash(CrashPolicy::Nothing);
+    let (_, report) = open_on(&crashed);
+    assert_eq!((report.partitions.len(), report.parted.len()), (1, 1));
+    assert_eq!(report.partitions[0].topic_id, Some(TopicId([8; 16])));
+    assert_eq!(folder.remove_due(), 0);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(folder.remove_due(), 1);
+    assert_eq!(reading.bytes, reading.chunks[0].len());
+}
+
+#[test]
+fn a_log_that_cannot_be_closed_leaves_the_folder_unclean_and_the_others_closed() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let bad = folder.create_log(&partition("bad", 0), TopicId([7; 16]), config()).unwrap();
+    let good = folder.create_log(&partition("good", 0), TopicId([8; 16]), config()).unwrap();
+    append(&bad, 5);
+    append(&good, 5);
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on("bad-0"));
+    assert!(folder.close(&with_watermarks(&[bad, good]), 1).is_err());
+    drop(folder);
+    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+    assert_eq!(report.stop, StopKind::Unclean);
+    let good = report.partitions.iter().find(|entry| &*entry.partition.topic == "good").unwrap();
+    let (good, recovery) = folder.open_log(good, config()).unwrap();
+    assert_eq!((good.log_end(), recovery), (Offset(5), LogRecovery::default()), "its checkpoint was written");
+}
+
+/// What is done with a folder from start to end, up to where the disk stops. Gives what is known to hold.
+fn life(fs: &MemFs, durable: &mut [i64; 2], deleted: &mut bool) -> Option<()> {
+    let (folder, report) = DataFolder::open(&env_on(fs).0, Path::new(PATH)).ok()?;
+    let mut logs = Vec::new();
+    for entry in &report.partitions {
+        logs.push(folder.open_log(entry, config()).ok()?.0);
+    }
+    let (metadata, _) = folder.open_metadata_log(config()).ok()?;
+    if report.partitions.is_empty() {
+        let new: Vec<_> = ["a", "b"].map(|topic| (partition(topic, 0), TopicId([7; 16]), config())).into();
+        logs = folder.create_logs(&new).ok()?;
+    }
+    for log in logs.iter().chain([&metadata]) {
+        let before = log.log_end();
+        for _ in 0..15 {
+            let mut builder = BatchBuilder::new();
+            builder.append(NOW, None, Some(b"a value of some length, and some more"), &[]);
+            let context = AppendContext {
+                origin: crate::Origin::Client,
+                leader_epoch: LeaderEpoch(0),
+                now: NOW,
+                zstd_allowed: true,
+            };
+            log.append(&Bytes::from(builder.build().ok()?), &context).ok()?;
+        }
+        assert_eq!(log.log_end(), before.plus(15));
+        let end = log.flush_blocking().ok()?;
+        match &*log.partition().topic {
+            "a" => durable[0] = end.0,
+            "b" => {}
+            _ => durable[1] = end.0,
+        }
+    }
+    logs.push(metadata);
+    folder.write_checkpoints(&with_watermarks(&logs)).ok()?;
+    if let Some(at) = logs.iter().position(|log| &*log.partition().topic == "b") {
+        let gone = logs.remove(at);
+        folder.delete_log(&gone, Duration::ZERO).ok()?;
+        *deleted = true;
+        folder.remove_due();
+    }
+    folder.close(&with_watermarks(&logs), 1).ok()?;
+    Some(())
+}
+
+#[test]
+fn a_crash_at_every_step_of_a_folder_s_life_loses_nothing_durable() {
+    let mut after = 0;
+    loop {
+        let fs = MemFs::new();
+        let (mut durable, mut deleted) = ([0; 2], false);
+        fs.stop_after(after);
+        let finished = life(&fs, &mut durable, &mut deleted).and_then(|()| life(&fs, &mut durable, &mut deleted));
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(after)] {
+            let image = fs.crash(policy);
+            // A second stop during the start.
+            image.stop_after(after % 17);
+            let (mut durable_again, mut deleted_again) = (durable, deleted);
+            let _ = life(&image, &mut durable_again, &mut deleted_again);
+            for (image, durable) in [(fs.crash(policy), durable), (image.crash(CrashPolicy::Nothing), durable_again)] {
+                let (folder, report) = open_on(&image);
+                let found = report.partitions.iter().find(|entry| &*entry.partition.topic == "a");
+                let end = found.map_or(0, |entry| folder.open_log(entry, config()).unwrap().0.log_end().0);
+                assert!(end >= durable[0], "stop {after}, {policy:?}: {end} of {durable:?}");
+                let (metadata, _) = folder.open_metadata_log(config()).unwrap();
+                assert!(metadata.log_end().0 >= durable[1]);
+                let b = report.partitions.iter().any(|entry| &*entry.partition.topic == "b");
+                assert!(!(b && deleted), "what was deleted does not come back");
+            }
+        }
+        if finished.is_some() {
+            break;
+        }
+        after += 1;
+    }
+    assert!(after > 100, "{after} places to stop");
+}
