@@ -38,7 +38,7 @@ pub use controller_thread::ControllerError;
 pub use fetch_wait::FetchWait;
 pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
-pub use mainstem_store::ReadError;
+pub use mainstem_store::{ReadError, StoreEnv};
 pub use metadata_log::MetadataWriteError;
 pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading};
 pub use producer_ids::ProducerIds;

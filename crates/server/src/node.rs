@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mainstem_broker::Broker;
+use mainstem_broker::{Broker, StoreEnv};
 use mainstem_env::{RealClock, RealFs, RealRng};
 use mainstem_kafka::Door;
 use mainstem_metadata::config::BrokerConfig;
-use mainstem_store::StoreEnv;
 
 use crate::protocol::{ConnectionInfo, Handled, Protocol};
 use crate::server::{Opened, RunningServer, Server, StartError};
