@@ -1,0 +1,112 @@
+//! The arguments of `cargo xtask test`.
+
+use super::suites::{SUITES, Suite};
+use anyhow::{Result, bail};
+
+/// Which broker the client suites speak to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    Mainstem,
+    Kafka,
+    Running(String),
+}
+
+#[derive(Debug)]
+pub struct Options {
+    pub rust: bool,
+    pub fuzz: bool,
+    pub suites: Vec<&'static Suite>,
+    pub against: Against,
+    /// Further arguments for `cargo test`.
+    pub cargo: Vec<String>,
+}
+
+impl Options {
+    pub fn parse(arguments: &[String]) -> Result<Self> {
+        let (ours, cargo) = match arguments.iter().position(|argument| argument == "--") {
+            Some(at) => (&arguments[..at], arguments[at + 1..].to_vec()),
+            None => (arguments, Vec::new()),
+        };
+        let mut options = Self { rust: false, fuzz: false, suites: Vec::new(), against: Against::Mainstem, cargo };
+        let mut words = ours.iter().map(String::as_str).peekable();
+        let mut chose = false;
+        while let Some(word) = words.next() {
+            match word {
+                "--against" => options.against = against(words.next())?,
+                "rust" => options.rust = true,
+                "fuzz" => options.fuzz = true,
+                "clients" => {
+                    let named: Vec<_> =
+                        std::iter::from_fn(|| words.next_if(|word| Suite::named(word).is_some())).collect();
+                    options.suites = SUITES.iter().filter(|s| named.is_empty() || named.contains(&s.name)).collect();
+                }
+                other => {
+                    let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+                    bail!("`{other}` is no suite: rust, fuzz, clients, or after `clients` one of {}", names.join(", "));
+                }
+            }
+            chose |= word != "--against";
+        }
+        if !chose {
+            (options.rust, options.fuzz, options.suites) = (true, true, SUITES.iter().collect());
+        }
+        if let Against::Running(_) = options.against {
+            options.suites.retain(|suite| !suite.starts_its_broker);
+        }
+        Ok(options)
+    }
+
+    pub fn needs_binary(&self) -> bool {
+        self.against == Against::Mainstem && !self.suites.is_empty()
+    }
+}
+
+fn against(word: Option<&str>) -> Result<Against> {
+    match word {
+        Some("mainstem") => Ok(Against::Mainstem),
+        Some("kafka") => Ok(Against::Kafka),
+        Some(address) if address.contains(':') => Ok(Against::Running(address.to_owned())),
+        _ => bail!("--against takes `mainstem`, `kafka`, or HOST:PORT"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn names(options: &Options) -> Vec<&str> {
+        options.suites.iter().map(|suite| suite.name).collect()
+    }
+
+    #[test]
+    fn no_argument_means_everything() {
+        let options = parse("").unwrap();
+        assert!(options.rust && options.fuzz);
+        assert_eq!(options.suites.len(), SUITES.len());
+    }
+
+    #[test]
+    fn suites_can_be_chosen() {
+        let options = parse("clients java kcat --against 127.0.0.1:5").unwrap();
+        assert_eq!((options.rust, options.fuzz, names(&options)), (false, false, vec!["java", "kcat"]));
+        assert_eq!(options.against, Against::Running("127.0.0.1:5".into()));
+        let options = parse("clients rust -- -p mainstem-store").unwrap();
+        assert_eq!((options.rust, names(&options).len()), (true, SUITES.len()));
+        assert_eq!(options.cargo, ["-p", "mainstem-store"]);
+    }
+
+    #[test]
+    fn a_running_broker_is_never_killed() {
+        assert!(!names(&parse("--against 127.0.0.1:5 clients").unwrap()).contains(&"process"));
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused() {
+        assert!(parse("jva").unwrap_err().to_string().contains("`jva` is no suite"));
+        assert!(parse("--against nothing").is_err());
+    }
+}
