@@ -1,4 +1,7 @@
 //! zstd, with contexts that each thread keeps.
+//!
+//! The library reserves the window that a frame announces, at most 128 MiB (level 22 does), before data comes. The
+//! pages of it are only touched as far as data comes, and a context that grew so large is not kept.
 
 use std::cell::RefCell;
 use std::io::Cursor;
