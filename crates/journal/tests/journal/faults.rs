@@ -3,7 +3,7 @@
 use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
 
 use crate::crash::{run_until, script};
-use crate::support::{Oracle, Rig, open};
+use crate::support::{Oracle, Rig, Step, open};
 
 /// Runs the whole script with one fault, going on after errors as far as the journal lets it, then restarts without the fault.
 /// Gives whether a step failed and whether the fault met a call.
@@ -16,6 +16,10 @@ fn run_with(fault: Fault) -> (bool, bool) {
     for step in script() {
         if let Err(error) = rig.run(&step) {
             failed = true;
+            // The old journal died with its process, and the new one did not open: there is nothing to go on with.
+            if matches!(step, Step::KillAndReopen) {
+                break;
+            }
             // A journal that ended stays ended and says why, whatever is tried next.
             if rig.journal.failure().is_some() {
                 assert!(rig.journal.append(&[]).is_err(), "{what}: appends work after {step:?}: {error}");

@@ -22,6 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..5usize).prop_map(|entries| Step::Truncate { entries }),
         1 => Just(Step::ReleaseIdle),
         2 => Just(Step::CloseAndReopen),
+        2 => Just(Step::KillAndReopen),
         3 => policy.prop_map(|policy| Step::CrashAndReopen { policy }),
     ]
 }

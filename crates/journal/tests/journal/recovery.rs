@@ -109,6 +109,29 @@ fn segments_after_a_corrupt_one_are_parked_and_not_deleted() {
 }
 
 #[test]
+fn parked_segments_never_come_back_wherever_the_recovery_stops() {
+    // This scanner sees no gaps, so nothing but the order of parking and cutting protects the journal.
+    let trusting = || Entries { trusting: true, ..Entries::default() };
+    for mutations in 0.. {
+        let fs = three_segments();
+        overwrite(&fs, 0, 150, b"bit rot");
+        fs.stop_after(mutations);
+        let stopped =
+            Journal::open(&host(&fs, 0), Path::new(DIR), options(), RecoverFrom::Start, &mut trusting()).is_err();
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything].into_iter().chain((0..50).map(CrashPolicy::Torn))
+        {
+            let image = host(&fs.crash(policy), 0);
+            let (again, _) =
+                Journal::open(&image, Path::new(DIR), options(), RecoverFrom::Start, &mut trusting()).unwrap();
+            assert_eq!(again.end(), Some(Location::new(SegmentBase(0), 100)), "stop after {mutations}, {policy:?}");
+        }
+        if !stopped {
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_segment_that_does_not_follow_is_parked_also_when_the_one_before_ends_cleanly() {
     let fs = three_segments();
     let file = fs.open(&path(3), &OpenOptions::read_write()).unwrap();
