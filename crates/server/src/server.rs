@@ -49,8 +49,8 @@ impl Server {
     ) -> Result<RunningServer, StartError> {
         let grace = Duration::from_millis(config.connections.grace_ms.max(0) as u64);
         let front = BoundFront::bind(front_config(&config))?;
-        config.advertised_listeners = advertised(&config.advertised_listeners, &front.addresses())?;
-        let advertised = config.advertised_listeners.clone();
+        let advertised = advertised(&config.advertised_listeners, &front.addresses())?;
+        config.advertise(advertised.clone());
         let mut report = start_report(&config, &front.addresses());
         let opened = open(config, front.runtime()).map_err(StartError::Open)?;
         report.extend(opened.report);

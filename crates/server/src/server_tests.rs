@@ -35,6 +35,8 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
         ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT"),
     ];
     let server = Server::start_with(config(&pairs), move |config, _runtime| {
+        // As it is after a change made while running.
+        let config = config.with_dynamic(&BTreeMap::new(), &BTreeMap::new()).unwrap();
         let listeners: Vec<_> = config.advertised_listeners.iter().map(ToString::to_string).collect();
         seen.lock().unwrap().push(listeners.join(" "));
         let at_end = Arc::clone(&seen);

@@ -85,6 +85,14 @@ impl BrokerConfig {
         Ok(config)
     }
 
+    /// Says what clients are told, complete (real ports, no empty hosts), once the listeners are bound. Stays through changes
+    /// made while running.
+    pub fn advertise(&mut self, listeners: Vec<Listener>) {
+        let text: Vec<String> = listeners.iter().map(ToString::to_string).collect();
+        self.fixed.insert("advertised.listeners".to_string(), text.join(","));
+        self.advertised_listeners = listeners;
+    }
+
     /// Checks one change made while running. `for_one_broker`: the change names a broker, else it is for all.
     pub fn check_dynamic(key: &str, value: Option<&str>, for_one_broker: bool) -> Result<(), ConfigError> {
         let definition = broker_config_definition(key).ok_or_else(|| unknown(key))?;

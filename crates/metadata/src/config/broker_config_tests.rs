@@ -124,3 +124,18 @@ fn only_dynamic_properties_change_while_running() {
     assert!(matches!(check("listeners", Some("5"), false), Err(ConfigError::PerBrokerOnly { .. })));
     assert!(matches!(check("nope", Some("5"), false), Err(ConfigError::UnknownBrokerKey { .. })));
 }
+
+#[test]
+fn what_is_advertised_after_binding_stays_through_changes() {
+    let mut config = parse(&[
+        ("listeners", "PLAINTEXT://127.0.0.1:0,B://[::1]:0"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,B:PLAINTEXT"),
+    ])
+    .unwrap();
+    let mut told = config.advertised_listeners.clone();
+    (told[0].port, told[1].port) = (7, 8);
+    config.advertise(told.clone());
+    let config = config.with_dynamic(&map(&[("num.io.threads", "2")]), &map(&[])).unwrap();
+    assert_eq!(config.advertised_listeners, told);
+    assert_eq!(config.value("advertised.listeners"), Some("PLAINTEXT://127.0.0.1:7,B://[::1]:8"));
+}
