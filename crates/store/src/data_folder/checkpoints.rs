@@ -94,14 +94,9 @@ impl DataFolder {
         let metadata = metadata_partition();
         for (log, high_watermark) in logs {
             let partition = log.partition();
-            let entry = match log.prepare_checkpoint() {
-                Ok(entry) => entry,
-                Err(error) => {
-                    // That log is ended; the others get their checkpoints.
-                    tracing::error!(%partition, "no checkpoint: {error}");
-                    continue;
-                }
-            };
+            // Also lets go of what is remembered of transactions that ended below it.
+            log.first_unstable_offset(*high_watermark);
+            let Some(entry) = log.checkpoint_entry() else { continue };
             if *partition == metadata {
                 positions.insert(names::METADATA_FOLDER.to_owned(), entry.recovery_point.0);
                 continue;

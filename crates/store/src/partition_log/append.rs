@@ -44,40 +44,33 @@ impl PartitionLog {
         }
         let prepared = prepare(bytes, &validated, context)?;
         let payload = &bytes[HEADER_SIZE..];
+        let _order = self.appending.lock();
+        let base_offset = {
+            let mut state = self.state.lock();
+            self.check_open(&state)?;
+            if context.origin == Origin::Client
+                && let Some(duplicate) = self.check_producer(&state, &prepared.header)?
+            {
+                return Ok(duplicate);
+            }
+            let header = BatchHeader { base_offset: state.next_offset, ..prepared.header };
+            self.roll_if_needed(&mut state, &config, &header, bytes.len(), context.now)?;
+            state.next_offset
+        };
+        let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
+        // Readers go on during the write: they see the end as it was.
+        let position = self.write(&[IoSlice::new(&header.write()), IoSlice::new(payload)])?;
         let mut state = self.state.lock();
-        self.check_open(&state)?;
-        if context.origin == Origin::Client
-            && let Some(duplicate) = self.check_producer(&state, &prepared.header)?
-        {
-            return Ok(duplicate);
-        }
-        let appended = self.append_locked(&mut state, &config, prepared, payload, context)?;
-        self.after_append(state, &config);
-        Ok(appended)
-    }
-
-    fn append_locked(
-        &self,
-        state: &mut State,
-        config: &LogConfig,
-        prepared: Prepared,
-        payload: &[u8],
-        context: &AppendContext,
-    ) -> Result<Appended, AppendError> {
-        let Prepared { mut header, marker, append_time } = prepared;
-        header.base_offset = state.next_offset;
-        header.leader_epoch = context.leader_epoch;
-        let size = HEADER_SIZE + payload.len();
-        self.roll_if_needed(state, config, &header, size, context.now)?;
-        let position = self.write(state, &[IoSlice::new(&header.write()), IoSlice::new(payload)])?;
-        self.observe(state, config, &header, marker, position)?;
-        Ok(Appended {
-            base_offset: header.base_offset,
+        self.observe(&mut state, &config, &header, prepared.marker, position)?;
+        let appended = Appended {
+            base_offset,
             last_offset: header.last_offset(),
-            append_time,
+            append_time: prepared.append_time,
             log_start: state.log_start,
             duplicate: false,
-        })
+        };
+        self.after_append(state, &config);
+        Ok(appended)
     }
 
     /// Appends batches that carry their offsets and epochs already: of the metadata log (epoch = term), or copied from a leader.
@@ -97,6 +90,7 @@ impl PartitionLog {
         let (Some((first, _)), Some((last, _))) = (parts.first().copied(), parts.last().copied()) else {
             return Err(ValidationError::Empty.into());
         };
+        let _order = self.appending.lock();
         let mut state = self.state.lock();
         self.check_open(&state)?;
         self.check_stamped(&state, parts.iter().map(|(header, _)| header))?;
@@ -107,7 +101,9 @@ impl PartitionLog {
             batches.len(),
             now,
         )?;
-        let mut position = self.write(&mut state, &[IoSlice::new(batches)])?;
+        drop(state);
+        let mut position = self.write(&[IoSlice::new(batches)])?;
+        let mut state = self.state.lock();
         for (header, marker) in &parts {
             self.observe(&mut state, &config, header, *marker, position)?;
             position += header.size_in_bytes() as u64;
@@ -206,9 +202,8 @@ impl PartitionLog {
     }
 
     /// One positional write at the end of the log. Gives its position in the active segment.
-    fn write(&self, state: &mut State, parts: &[IoSlice<'_>]) -> Result<u64, AppendError> {
+    fn write(&self, parts: &[IoSlice<'_>]) -> Result<u64, AppendError> {
         let partition = || self.partition.clone();
-        let size: usize = parts.iter().map(|part| part.len()).sum();
         let at = self.journal.append(parts).map_err(|error| match error {
             JournalError::Failed(failure) => AppendError::Storage(durability::storage_error(&failure)),
             JournalError::DiskFull { bytes, .. } => AppendError::DiskFull { partition: partition(), bytes },
@@ -220,8 +215,6 @@ impl PartitionLog {
                 AppendError::Closed { partition: partition() }
             }
         })?;
-        state.end_position = at.position + size as u64;
-        state.bytes_since_checkpoint += size as u64;
         Ok(at.position)
     }
 
@@ -237,6 +230,8 @@ impl PartitionLog {
         state.active.observe(header, position, config.index_interval_bytes);
         state.epochs.assign(header.leader_epoch, header.base_offset);
         state.note_position(header.base_offset, position);
+        state.end_position = position + header.size_in_bytes() as u64;
+        state.bytes_since_checkpoint += header.size_in_bytes() as u64;
         state.next_offset = header.next_offset();
         match marker {
             None => state.producers.observe(header),

@@ -92,6 +92,18 @@ impl PartitionLog {
         }
     }
 
+    /// What to write into the checkpoint files. If the log cannot be brought up to date, what they say already: a log must not lose its
+    /// recovery point because its disk fails or is full.
+    pub(crate) fn checkpoint_entry(&self) -> Option<CheckpointEntry> {
+        match self.prepare_checkpoint() {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                tracing::error!(partition = %self.partition, "the checkpoint stays as it is: {error}");
+                self.state.lock().checkpointed
+            }
+        }
+    }
+
     /// What may be written into the checkpoint files now. Syncs the log if it has grown much, and the files that a recovery from
     /// the returned point relies on.
     pub(crate) fn prepare_checkpoint(&self) -> Result<CheckpointEntry, StorageError> {
@@ -114,14 +126,16 @@ impl PartitionLog {
         let durable_end = self.durability.end();
         self.sync_sealed_indexes()?;
         self.write_epochs()?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
         let unsynced = state.unsynced_indexes.first().copied().unwrap_or(durable_end);
-        Ok(CheckpointEntry {
+        let entry = CheckpointEntry {
             recovery_point: durable_end.min(unsynced).min(state.next_offset),
             log_start: state.log_start,
             log_start_matters: state.log_start > first,
-        })
+        };
+        state.checkpointed = Some(entry);
+        Ok(entry)
     }
 
     fn sync_sealed_indexes(&self) -> Result<(), StorageError> {
@@ -180,6 +194,7 @@ impl PartitionLog {
 
     /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now on.
     pub fn close(&self) -> Result<(), StorageError> {
+        let _order = self.appending.lock();
         {
             let mut state = self.state.lock();
             if std::mem::replace(&mut state.closed, true) {

@@ -94,8 +94,7 @@ fn file_names(fs: &dyn Fs, folder: &Path) -> io::Result<Vec<String>> {
 /// Ends what a crash interrupted: a compaction that was about to swap its result in is finished if all of it had been written
 /// (`.swap`), and undone if not (`.cleaned`). Everything that was on its way out goes.
 fn settle_leftovers(fs: &dyn Fs, folder: &Path, all: &[String]) -> io::Result<()> {
-    let incomplete_from =
-        all.iter().filter_map(|name| name.strip_suffix(names::CLEANED).and_then(|name| segment_of(name))).min();
+    let incomplete_from = all.iter().filter_map(|name| name.strip_suffix(names::CLEANED).and_then(segment_of)).min();
     for name in all {
         let swap = name.strip_suffix(names::SWAP).and_then(segment_of);
         let undone = swap.is_some_and(|base| incomplete_from.is_some_and(|from| base >= from));

@@ -1,8 +1,8 @@
 //! One partition: its segments, its indexes, its producers, its epochs.
 //!
-//! Locks, in the order in which they may be taken: `state` (held across the page-cache write of an append, and across the few
-//! operations that change segments) → the journal's own → `marks` of the durability. Reads take `state` for a moment, and no lock
-//! while they read.
+//! Locks, in the order in which they may be taken: `appending` (held across the page-cache write of an append, and by whoever rolls, cuts
+//! or closes) → `state` (held for moments; across IO only while segments change) → the journal's own → `marks` of the durability.
+//! Reads take `state` for a moment, and no lock while they read: they wait for no append, however slow the disk is.
 
 mod active_index;
 mod append;
@@ -88,6 +88,7 @@ pub struct PartitionLog {
     folder: PathBuf,
     config: ArcSwap<LogConfig>,
     journal: Arc<Journal>,
+    appending: Mutex<()>,
     state: Mutex<State>,
     durability: Arc<Durability>,
     hints: Mutex<locate::Hints>,
@@ -189,6 +190,8 @@ impl PartitionLog {
     /// batches.
     pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.check_alive()?;
+        // Not between the write of a batch of the epoch before and its entry into the views.
+        let _order = self.appending.lock();
         let mut state = self.state.lock();
         let end = state.next_offset;
         state.epochs.assign(epoch, end);

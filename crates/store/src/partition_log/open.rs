@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::active_index::ActiveIndex;
 use super::durability::Durability;
 use super::epochs::Epochs;
-use super::flush::EPOCH_FILE;
+use super::flush::{CheckpointEntry, EPOCH_FILE};
 use super::listing::Listing;
 use super::producers::Producers;
 use super::scanner::{NoScan, RecoveryScanner};
@@ -106,6 +106,8 @@ struct Opened {
     epochs: Epochs,
     producers: Producers,
     with_aborted: Vec<Offset>,
+    /// Segments whose index files were made again, and are not durable.
+    rebuilt: Vec<Offset>,
     recovery: LogRecovery,
 }
 
@@ -174,8 +176,7 @@ impl<'a> Opening<'a> {
     }
 
     fn open_trusted(&self, (end, end_position): (SegmentEnd, u64)) -> Result<Opened, OpenError> {
-        let mut recovery = LogRecovery::default();
-        recovery.indexes_rebuilt += self.rebuild_missing_indexes(|_| true)?;
+        let rebuilt = self.rebuild_missing_indexes(|_| true)?;
         let journal = self.open_journal(RecoverFrom::Clean, &mut NoScan)?.0;
         Ok(Opened {
             journal,
@@ -185,7 +186,8 @@ impl<'a> Opening<'a> {
             epochs: self.epochs.clone().unwrap_or_default(),
             producers: self.producers_at(end.next_offset)?,
             with_aborted: self.listing.transaction_indexes.iter().copied().collect(),
-            recovery,
+            recovery: LogRecovery { indexes_rebuilt: rebuilt.len(), ..LogRecovery::default() },
+            rebuilt,
         })
     }
 
@@ -193,7 +195,7 @@ impl<'a> Opening<'a> {
         let start = self.scan_start()?;
         let first_scanned = start.index.as_ref().map_or(start.offset, |index| index.base);
         let mut recovery = LogRecovery { logs: 1, ..LogRecovery::default() };
-        recovery.indexes_rebuilt += self.rebuild_missing_indexes(|base| base < first_scanned)?;
+        let mut rebuilt = self.rebuild_missing_indexes(|base| base < first_scanned)?;
         let mut scanner = RecoveryScanner {
             fs: self.env.fs.as_ref(),
             folder: self.folder,
@@ -206,7 +208,7 @@ impl<'a> Opening<'a> {
             aborted: self.aborted_before(&start)?,
             index: start.index,
             segments_with_aborted: Vec::new(),
-            rebuilt: 0,
+            rebuilt: Vec::new(),
             error: None,
         };
         let (journal, report) = self.open_journal(start.from, &mut scanner)?;
@@ -219,14 +221,16 @@ impl<'a> Opening<'a> {
         recovery.bytes_scanned = report.bytes_scanned;
         recovery.bytes_cut = report.cut.map_or(0, |cut| cut.bytes);
         recovery.segments_parked = report.parked.len();
-        recovery.indexes_rebuilt += scanner.rebuilt;
+        rebuilt.append(&mut scanner.rebuilt);
+        recovery.indexes_rebuilt = rebuilt.len();
         let end = self.end_of(&journal)?;
         let base = Offset(end.segment.0 as i64);
         let index = scanner.index.filter(|index| index.base == base).unwrap_or_else(|| ActiveIndex::new(base));
         let before = self.listing.transaction_indexes.iter().copied().filter(|base| *base < first_scanned);
         let with_aborted = before.chain(scanner.segments_with_aborted.iter().copied()).collect();
         let mut epochs = scanner.epochs;
-        epochs.truncate_end(scanner.next_offset.max(base));
+        // An epoch that begins at the end has no record yet; it stays.
+        epochs.truncate_end(scanner.next_offset.max(base).plus(1));
         // Whatever the file said, it is to be what the batches say.
         epochs.dirty |= self.epochs.as_ref() != Some(&epochs);
         Ok(Opened {
@@ -237,6 +241,7 @@ impl<'a> Opening<'a> {
             epochs,
             producers: scanner.producers,
             with_aborted,
+            rebuilt,
             recovery,
         })
     }
@@ -246,10 +251,6 @@ impl<'a> Opening<'a> {
         if journal.end().is_none() {
             let base = self.facts.log_start.unwrap_or(Offset::ZERO);
             journal.roll(segment_base(base)).map_err(|error| OpenError::Journal(error.to_string()))?;
-            for suffix in [names::INDEX, names::TIME_INDEX] {
-                let path = self.folder.join(names::segment_file(base, suffix));
-                self.env.fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
-            }
             self.env.fs.sync_dir(self.folder).map_err(io_error(self.folder))?;
         }
         Ok(journal.end().unwrap_or_default())
@@ -339,10 +340,10 @@ impl<'a> Opening<'a> {
         Ok(known)
     }
 
-    /// Makes lost index files of sealed segments again; gives the number of segments.
-    fn rebuild_missing_indexes(&self, wanted: impl Fn(Offset) -> bool) -> Result<usize, OpenError> {
-        let mut rebuilt = 0;
-        let Some((_, sealed)) = self.listing.segments.split_last() else { return Ok(0) };
+    /// Makes lost index files of sealed segments again; gives those segments.
+    fn rebuild_missing_indexes(&self, wanted: impl Fn(Offset) -> bool) -> Result<Vec<Offset>, OpenError> {
+        let mut rebuilt = Vec::new();
+        let Some((_, sealed)) = self.listing.segments.split_last() else { return Ok(rebuilt) };
         let complete = |base: &Offset| self.listing.indexes.contains(base) && self.listing.time_indexes.contains(base);
         for base in sealed.iter().filter(|base| wanted(**base) && !complete(base)) {
             let interval = self.config.index_interval_bytes;
@@ -353,7 +354,7 @@ impl<'a> Opening<'a> {
                 }
                 Ok(())
             })?;
-            rebuilt += 1;
+            rebuilt.push(*base);
         }
         Ok(rebuilt)
     }
@@ -367,6 +368,12 @@ impl<'a> Opening<'a> {
         let bases: Vec<_> = segments.iter().map(|segment| segment.base).collect();
         let newest = self.listing.remove_orphans(fs, self.folder, &bases, opened.next_offset);
         let newest = newest.map_err(io_error(self.folder))?;
+        for suffix in [names::INDEX, names::TIME_INDEX] {
+            let path = self.folder.join(names::segment_file(opened.index.base, suffix));
+            if !fs.exists(&path).map_err(io_error(&path))? {
+                fs.open(&path, &OpenOptions::create()).map_err(io_error(&path))?;
+            }
+        }
         let first = bases.first().copied().unwrap_or(opened.next_offset);
         let mut state = State::new(segments, opened.index, opened.end_position, opened.next_offset);
         state.log_start = self.facts.log_start.unwrap_or(first).clamp(first, opened.next_offset);
@@ -376,6 +383,13 @@ impl<'a> Opening<'a> {
         state.producers = opened.producers;
         state.last_snapshot = newest;
         state.synced_snapshot = newest.filter(|_| self.facts.clean);
+        state.unsynced_indexes = opened.rebuilt;
+        state.unsynced_indexes.retain(|base| *base < state.active.base);
+        state.checkpointed = self.facts.recovery_point.map(|recovery_point| CheckpointEntry {
+            recovery_point: recovery_point.min(state.next_offset),
+            log_start: state.log_start,
+            log_start_matters: state.log_start > first,
+        });
         state.check();
         let durability = Arc::new(Durability::new(opened.next_offset));
         let observer = Arc::downgrade(&durability);
@@ -387,6 +401,7 @@ impl<'a> Opening<'a> {
             folder: self.folder.to_owned(),
             config: ArcSwap::new(self.config),
             journal: Arc::new(journal),
+            appending: Mutex::default(),
             state: Mutex::new(state),
             durability,
             hints: Mutex::default(),

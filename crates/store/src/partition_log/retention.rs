@@ -114,6 +114,7 @@ impl PartitionLog {
 
     /// Takes the segments out of the log, in memory: from here on nobody is sent there. Gives their bases.
     fn drop_views(&self, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
+        let _order = self.appending.lock();
         let mut state = self.state.lock();
         let last_base = state.segments.last().map(|segment| segment.base);
         if gone.last().map(|candidate| candidate.base) == last_base {

@@ -46,7 +46,8 @@ pub(crate) struct RecoveryScanner<'a> {
     pub(crate) aborted: Vec<AbortedTransaction>,
     /// Segments that have some.
     pub(crate) segments_with_aborted: Vec<Offset>,
-    pub(crate) rebuilt: usize,
+    /// Segments whose views were written.
+    pub(crate) rebuilt: Vec<Offset>,
     pub(crate) error: Option<io::Error>,
 }
 
@@ -70,7 +71,7 @@ impl RecoveryScanner<'_> {
         self.aborted.clear();
         index.offsets.written();
         index.times.written();
-        self.rebuilt += 1;
+        self.rebuilt.push(index.base);
         Ok(())
     }
 

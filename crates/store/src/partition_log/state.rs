@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::active_index::ActiveIndex;
 use super::epochs::Epochs;
+use super::flush::CheckpointEntry;
 use super::producers::Producers;
 use mainstem_types::Offset;
 
@@ -44,6 +45,8 @@ pub(crate) struct State {
     pub(crate) synced_snapshot: Option<Offset>,
     /// Segments that were sealed and whose index files are not known to be durable, oldest first.
     pub(crate) unsynced_indexes: Vec<Offset>,
+    /// What the checkpoint files say of this log.
+    pub(crate) checkpointed: Option<CheckpointEntry>,
     /// Bytes appended since the recovery point was last moved.
     pub(crate) bytes_since_checkpoint: u64,
     /// Monotonic time of the oldest append that no flush covers.
@@ -70,6 +73,7 @@ impl State {
             last_snapshot: None,
             synced_snapshot: None,
             unsynced_indexes: Vec::new(),
+            checkpointed: None,
             bytes_since_checkpoint: 0,
             dirty_since: None,
             deleted_files: Vec::new(),

@@ -21,6 +21,7 @@ impl PartitionLog {
     /// Holds appends up; a reader that holds a slice of what is cut gets fewer bytes.
     pub fn truncate_to(&self, offset: Offset) -> Result<Offset, StorageError> {
         self.check_alive()?;
+        let _order = self.appending.lock();
         let mut state = self.state.lock();
         if offset >= state.next_offset {
             return Ok(state.next_offset);
@@ -150,6 +151,7 @@ impl PartitionLog {
     /// After a crash in the middle the log is the old one, and this is to be repeated.
     pub fn restart_at(&self, offset: Offset) -> Result<(), StorageError> {
         self.check_alive()?;
+        let _order = self.appending.lock();
         let mut state = self.state.lock();
         if offset < state.next_offset {
             let error = io::Error::new(io::ErrorKind::InvalidInput, format!("offset {offset} is below the log end"));

@@ -137,10 +137,6 @@ pub(crate) fn all_records(log: &PartitionLog) -> Vec<(i64, String)> {
     }
 }
 
-pub(crate) fn values(log: &PartitionLog) -> Vec<String> {
-    all_records(log).into_iter().map(|(_, value)| value).collect()
-}
-
 /// `count` records, one a batch, named by their offset.
 pub(crate) fn fill(log: &PartitionLog, count: usize) {
     for _ in 0..count {
