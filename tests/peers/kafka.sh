@@ -3,6 +3,7 @@
 #   kafka.sh install                      fetch the jars (every other command does it too, once)
 #   kafka.sh serve DATA_DIR PORT [k=v…]   one node in the foreground on 127.0.0.1:PORT (its controller: PORT + 1, or CONTROLLER_PORT);
 #                                         a folder that holds no Kafka data yet is formatted first; k=v are server properties
+#                                         STANDALONE=1: formatted with the voters in the log (kraft.version 1)
 #   kafka.sh TOOL args…                   see the table below
 # MAINSTEM_CLIENTS_DIR: where jars are kept (default: target/clients of this checkout). HEAP: the broker's heap (default 512m).
 set -euo pipefail
@@ -45,13 +46,18 @@ tool() {
 
 serve() {
   local data=$1 port=$2 controller=${CONTROLLER_PORT:-$(($2 + 1))} pair
-  local settings=$data.server.properties
+  local settings=$data.server.properties quorum=controller.quorum.voters=1@127.0.0.1:$controller
+  local format=()
   shift 2
+  if [ -n "${STANDALONE:-}" ]; then
+    quorum=controller.quorum.bootstrap.servers=127.0.0.1:$controller
+    format=(--standalone)
+  fi
   mkdir -p "$data"
   cat >"$settings" <<P
 process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
+$quorum
 listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
 advertised.listeners=PLAINTEXT://127.0.0.1:$port
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
@@ -67,7 +73,7 @@ group.initial.rebalance.delay.ms=0
 P
   for pair in "$@"; do echo "$pair" >>"$settings"; done
   if [ ! -f "$data/meta.properties" ]; then
-    java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.tools.StorageTool format -t $cluster_id -c "$settings" >&2
+    java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.tools.StorageTool format -t $cluster_id -c "$settings" "${format[@]}" >&2
   fi
   exec java -Xmx"${HEAP:-512m}" -Xms"${HEAP:-512m}" -XX:+UseG1GC -Djava.awt.headless=true \
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/*" kafka.Kafka "$settings"
@@ -82,7 +88,7 @@ case $command in
     install
     serve "$@" ;;
   *)
-    [ -n "${tools[$command]:-}" ] || { sed -n '2,7s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
+    [ -n "${tools[$command]:-}" ] || { sed -n '2,8s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
     install
     tool "${tools[$command]}" "$@" ;;
 esac

@@ -1,5 +1,6 @@
 """Brokers that a test starts, stops, kills and starts again on the same data folder and port: Mainstem and a real Kafka."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -32,11 +33,15 @@ class Broker:
     def command(self):
         raise NotImplementedError
 
+    def environment(self):
+        return dict(os.environ)
+
     def spawn(self):
         """Starts the process without waiting for it."""
         assert self.process is None, "it runs already"
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=self.environment())
         return self
 
     def start(self):
@@ -90,11 +95,25 @@ class Mainstem(Broker):
         settings = [f"--set={key}={value}" for key, value in self.settings.items()]
         return [self.binary, "serve", "--data-dir", str(self.data_dir), "--listen", self.bootstrap, *settings]
 
+    def environment(self):
+        # Its variables are settings; those of whoever runs the tests are none, and unknown ones stop its start.
+        return {name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")}
+
 
 class Kafka(Broker):
     """One node of a real Kafka; it formats a folder that holds no Kafka data yet."""
 
+    def __init__(self, data_dir, port=None, settings=None, standalone=False):
+        """`standalone`: the voters are in the log (kraft.version 1), not in the properties."""
+        super().__init__(data_dir, port, settings)
+        self.controller_port, self.standalone = free_port(), standalone
+
     def command(self):
         settings = [f"{key}={value}" for key, value in self.settings.items()]
-        controller = f"CONTROLLER_PORT={free_port()}"
-        return ["env", controller, str(KAFKA_SH), "serve", str(self.data_dir), str(self.port), *settings]
+        return [str(KAFKA_SH), "serve", str(self.data_dir), str(self.port), *settings]
+
+    def environment(self):
+        own = {"CONTROLLER_PORT": str(self.controller_port)}
+        if self.standalone:
+            own["STANDALONE"] = "1"
+        return {**os.environ, **own}
