@@ -85,7 +85,9 @@ pub fn controller_error_code(error: &ControllerError) -> ErrorCode {
     match error {
         ControllerError::Write(_) | ControllerError::Failed => ErrorCode::KAFKA_STORAGE_ERROR,
         ControllerError::Stopping => ErrorCode::NOT_CONTROLLER,
-        _ => ErrorCode::UNKNOWN_SERVER_ERROR,
+        ControllerError::Replay(_) | ControllerError::ProducerIds(_) | ControllerError::OffsetsTopic(_) => {
+            ErrorCode::UNKNOWN_SERVER_ERROR
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub mod fetch;
 pub mod registry;
 mod reply;
 mod request;
+#[cfg(test)]
+mod test_support;
 
 pub use door::{Connection, ConnectionInfo, Door, may_pipeline};
 pub use reply::{Chunk, CloseReason, Handled, Reply, Response};

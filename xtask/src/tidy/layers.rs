@@ -31,7 +31,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "mainstem-types",
         ],
     ),
-    ("mainstem-kafka", &["mainstem-broker", "mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
+    // The door maps requests and errors of the domain directly: docs/decisions/0040-door-uses-domain-types.md.
+    (
+        "mainstem-kafka",
+        &[
+            "mainstem-broker",
+            "mainstem-coordinator",
+            "mainstem-metadata",
+            "mainstem-store",
+            "mainstem-kafka-wire",
+            "mainstem-record",
+            "mainstem-env",
+            "mainstem-types",
+        ],
+    ),
     ("mainstem-server", &["mainstem-kafka", "mainstem-broker", "mainstem-metadata", "mainstem-env", "mainstem-types"]),
     ("mainstem-client", &["mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
     ("mainstem", &["mainstem-client", "mainstem-server", "mainstem-types"]),

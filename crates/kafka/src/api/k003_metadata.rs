@@ -3,11 +3,13 @@
 //! - v1: null topics ask for all, none for none (in v0, none asks for all). v2: cluster id. v4: may create topics.
 //!   v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible. v10: topic ids. v12: lookup by id.
 //!   v13: an error of the whole.
+//! - A topic that is asked for twice is answered once.
 //! - A topic that does not exist is created if the request and `auto.create.topics.enable` allow it; the answer is
-//!   UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.
+//!   UNKNOWN_TOPIC_OR_PARTITION, and the client asks again. One that cannot be created: INVALID_TOPIC_EXCEPTION.
 //! - A partition that is shown with a leader can be written and read at once.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, Endpoint, Topic, TopicMap, is_internal};
@@ -16,11 +18,13 @@ use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataR
 use mainstem_kafka_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
+use mainstem_metadata::controller::CreateTopicError;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
 use mainstem_types::{PartitionIndex, TopicId, validate_topic_name};
 
 use crate::authorized::{self, operations};
 use crate::door::{Connection, Door};
+use crate::errors::create_topic_error_code;
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
@@ -29,39 +33,75 @@ pub const API: Api = Api::new(3, "Metadata", 0..=13, handle);
 
 fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: MetadataRequest<'_> = request.decode()?;
+    if let Some(reply) = refused(&request, &message) {
+        return Ok(Handled::Ready(reply));
+    }
     let endpoint = door.broker.endpoint(&connection.info.listener);
-    let missing = to_create(door, request.version, &message);
-    let reply = answer(&door.broker, &request, &message, &endpoint);
+    let missing = to_create(&door.broker, request.version, &message);
+    let reply = answer(&door.broker, &request, &message, &endpoint, &[]);
     if missing.is_empty() {
         return Ok(Handled::Ready(reply));
     }
     drop(message);
     let broker = Arc::clone(&door.broker);
     Ok(Handled::waiting(async move {
-        broker.auto_create_topics(missing).await;
-        reply
+        let failed = broker.auto_create_topics(missing).await;
+        if failed.is_empty() {
+            return reply;
+        }
+        match request.decode() {
+            Ok(message) => answer(&broker, &request, &message, &endpoint, &failed),
+            Err(reason) => Reply::Close(reason),
+        }
     }))
 }
 
-/// Names that the request asks for, that do not exist and that may be created now.
-fn to_create(door: &Door, version: i16, message: &MetadataRequest<'_>) -> Vec<String> {
-    let asked = version < 4 || message.allow_auto_topic_creation;
-    if !asked || !door.broker.config().topics.auto_create {
-        return Vec::new();
+/// Before version 12 a topic has a name and no id counts.
+fn refused(request: &Request, message: &MetadataRequest<'_>) -> Option<Reply> {
+    let topics = message.topics.as_deref().unwrap_or_default();
+    if request.version >= 12 || topics.iter().all(|topic| topic.name.is_some() && topic.topic_id.is_zero()) {
+        return None;
     }
-    let topics = door.broker.topics();
-    let names = message.topics.iter().flatten().filter_map(|topic| topic.name.as_deref());
-    names.filter(|name| topics.by_name(name).is_none() && validate_topic_name(name).is_ok()).map(str::to_owned).collect()
+    let topic = |wanted: &'_ MetadataRequestTopic<'_>| MetadataResponseTopic {
+        error_code: ErrorCode::INVALID_REQUEST.0,
+        name: Some(Cow::Owned(wanted.name.as_deref().unwrap_or_default().to_owned())),
+        ..Default::default()
+    };
+    let topics = topics.iter().map(topic).collect();
+    Some(request.reply(&MetadataResponse { topics, ..Default::default() }))
 }
 
-fn answer(broker: &Broker, request: &Request, message: &MetadataRequest<'_>, endpoint: &Endpoint) -> Reply {
+/// Names that the request asks for, that do not exist and that may be created now.
+fn to_create(broker: &Broker, version: i16, message: &MetadataRequest<'_>) -> Vec<String> {
+    let asked = version < 4 || message.allow_auto_topic_creation;
+    if !asked || !broker.config().topics.auto_create {
+        return Vec::new();
+    }
     let image = broker.image();
-    let served = broker.topics();
-    let view = View { image: &image, served: &served, version: request.version, with_operations: message.include_topic_authorized_operations };
+    let wanted = message.topics.iter().flatten().filter(|topic| topic.topic_id.is_zero());
+    let names = wanted.filter_map(|topic| topic.name.as_deref());
+    names.filter(|name| image.topic(name).is_none() && validate_topic_name(name).is_ok()).map(str::to_owned).collect()
+}
+
+/// `failed`: topics that should have been created for this request.
+fn answer(
+    broker: &Broker,
+    request: &Request,
+    message: &MetadataRequest<'_>,
+    endpoint: &Endpoint,
+    failed: &[(String, CreateTopicError)],
+) -> Reply {
+    let (image, served) = (broker.image(), broker.topics());
+    let with_operations = message.include_topic_authorized_operations;
+    let view = View { image: &image, served: &served, failed, with_operations };
     let topics = match &message.topics {
         None => view.all(),
         Some(topics) if topics.is_empty() && request.version == 0 => view.all(),
-        Some(topics) => topics.iter().map(|topic| view.asked(topic)).collect(),
+        Some(topics) => {
+            let mut seen = HashSet::with_capacity(topics.len());
+            let distinct = topics.iter().filter(|topic| seen.insert((topic.topic_id, topic.name.as_deref())));
+            distinct.map(|topic| view.asked(topic)).collect()
+        }
     };
     let response = MetadataResponse {
         brokers: vec![MetadataResponseBroker {
@@ -83,7 +123,7 @@ fn answer(broker: &Broker, request: &Request, message: &MetadataRequest<'_>, end
 struct View<'v> {
     image: &'v ClusterImage,
     served: &'v TopicMap,
-    version: i16,
+    failed: &'v [(String, CreateTopicError)],
     with_operations: bool,
 }
 
@@ -96,8 +136,8 @@ impl<'v> View<'v> {
     where
         'v: 'm,
     {
-        if self.version >= 10 && !wanted.topic_id.is_zero() {
-            // From version 12 on the id alone may be given; a name beside it is not looked at.
+        if !wanted.topic_id.is_zero() {
+            // A name beside an id is not looked at.
             return match self.image.topic_by_id(wanted.topic_id) {
                 Some(topic) => self.topic(topic),
                 None => missing(None, wanted.topic_id, ErrorCode::UNKNOWN_TOPIC_ID),
@@ -106,8 +146,16 @@ impl<'v> View<'v> {
         let name = wanted.name.as_deref().unwrap_or_default();
         match self.image.topic(name) {
             Some(topic) => self.topic(topic),
-            None if validate_topic_name(name).is_err() => missing(Some(name), TopicId::ZERO, ErrorCode::INVALID_TOPIC_EXCEPTION),
-            None => missing(Some(name), TopicId::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            None => missing(Some(name), TopicId::ZERO, self.why_missing(name)),
+        }
+    }
+
+    fn why_missing(&self, name: &str) -> ErrorCode {
+        let failed = self.failed.iter().find(|(failed, _)| failed == name);
+        match failed {
+            Some((_, error)) => create_topic_error_code(error),
+            None if validate_topic_name(name).is_err() => ErrorCode::INVALID_TOPIC_EXCEPTION,
+            None => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
         }
     }
 
@@ -144,3 +192,7 @@ fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, index: i32) -> Met
         offline_replicas: if is_served { Vec::new() } else { image.replicas.clone() },
     }
 }
+
+#[cfg(test)]
+#[path = "k003_metadata_tests.rs"]
+mod tests;

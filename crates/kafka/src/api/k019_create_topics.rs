@@ -79,6 +79,7 @@ fn shown<'r>(name: &'r str, topic: &'r CreatedTopic) -> CreatableTopicResult<'r>
     CreatableTopicResult {
         name: Cow::Borrowed(name),
         topic_id: topic.id,
+        error_message: None,
         num_partitions: topic.partitions,
         replication_factor: topic.replication_factor,
         configs: Some(topic.configs.iter().map(config).collect()),

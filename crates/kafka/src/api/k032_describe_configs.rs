@@ -1,8 +1,8 @@
 //! DescribeConfigs (32), versions 1-4: the settings of topics and brokers, and where each value comes from.
 //!
 //! - v1: synonyms, on request. v3: types, and documentation on request. v4: flexible.
-//! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that. Secrets have no
-//!   value.
+//! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one does
+//!   not. Secrets have no value.
 //! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
 //!   INVALID_REQUEST. Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
 //! - A request for many resources is answered away from the connection's thread.
@@ -67,10 +67,11 @@ fn describe<'m>(
     message: &'m DescribeConfigsRequest<'_>,
     resource: &'m DescribeConfigsResource<'_>,
 ) -> DescribeConfigsResult<'m> {
-    let wanted: Option<HashSet<&str>> = resource.configuration_keys.as_ref().map(|keys| keys.iter().map(Cow::as_ref).collect());
+    let keys = resource.configuration_keys.as_deref().unwrap_or_default();
+    let wanted: HashSet<&str> = keys.iter().map(Cow::as_ref).collect();
     let (error, text, configs) = match entries(broker, resource) {
         Ok(entries) => {
-            let shown = entries.into_iter().filter(|entry| wanted.as_ref().is_none_or(|keys| keys.contains(entry.name)));
+            let shown = entries.into_iter().filter(|entry| wanted.is_empty() || wanted.contains(entry.name));
             (ErrorCode::NONE, None, shown.map(|entry| show(message, entry)).collect())
         }
         Err((error, text)) => (error, Some(Cow::Owned(text)), Vec::new()),

@@ -46,3 +46,7 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
     };
     Ok(Handled::Ready(request.reply(&response)))
 }
+
+#[cfg(test)]
+#[path = "k060_describe_cluster_tests.rs"]
+mod tests;

@@ -1,7 +1,8 @@
 //! DescribeTopicPartitions (75), version 0: topics and partitions in pages (KIP-966).
 //!
 //! - Topics come sorted by name, each once; without names, all of them. A page has at most `response_partition_limit`
-//!   partitions, and at most `max.request.partition.size.limit`. Its cursor says where the next page begins.
+//!   partitions, at most `max.request.partition.size.limit`, and room for at least one. Its cursor says where the next
+//!   page begins.
 //! - With a cursor, what lies before it is left out. It must be one of the names, if there are names.
 //! - A name that does not exist takes no room in a page: UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION.
 
@@ -40,7 +41,8 @@ fn answer(broker: &Broker, request: &Request, message: &DescribeTopicPartitionsR
     }
     let (image, served) = (broker.image(), broker.topics());
     let limit = message.response_partition_limit.min(broker.config().fetch.described_partitions_max);
-    let mut page = Page { served: &served, from, first_partition, left: limit.max(0) as usize, topics: Vec::new(), next: None };
+    let left = limit.max(1) as usize;
+    let mut page = Page { served: &served, from, first_partition, left, topics: Vec::new(), next: None };
     if message.topics.is_empty() {
         let _page_is_full = image.topics_from(from).try_for_each(|topic| page.add(&topic.name, Some(topic)));
     } else {

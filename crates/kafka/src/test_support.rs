@@ -1,0 +1,219 @@
+//! For the tests of the apis: a broker in memory behind a door, spoken to with encoded requests.
+//!
+//! Set `MAINSTEM_TEST_PEER=host:port` to send the requests of tests that start with [`TestDoor::any`] to another broker
+//! instead, for example a real Kafka, and see whether it answers as the tests expect. Its topics stay behind.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstem_broker::Broker;
+use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
+use mainstem_kafka_wire::messages::{CreateTopicsResponse, ResponseHeader};
+use mainstem_kafka_wire::{Message, Reader, encode_request, response_header_version};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_store::StoreEnv;
+use mainstem_types::{TimestampMs, TopicId};
+use parking_lot::Mutex;
+
+use crate::door::{Connection, ConnectionInfo, Door};
+use crate::reply::{Chunk, CloseReason, Handled, Reply};
+
+/// The wall clock of the test brokers when they start, in milliseconds.
+pub const START_MS: i64 = 1_790_000_000_000;
+
+/// A broker and one connection to it.
+pub struct TestDoor {
+    target: Target,
+}
+
+enum Target {
+    Here(Box<Here>),
+    Peer(Mutex<TcpStream>),
+}
+
+pub struct Here {
+    pub door: Arc<Door>,
+    pub fs: MemFs,
+    pub clock: Arc<ManualClock>,
+    connection: Mutex<Connection>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl TestDoor {
+    /// A new broker in memory, with these server properties beside its number (1) and its address.
+    pub fn start(settings: &[(&str, &str)]) -> TestDoor {
+        Self::start_on(MemFs::new(), settings)
+    }
+
+    /// A broker in memory on a folder that an earlier one may have left.
+    pub fn start_on(fs: MemFs, settings: &[(&str, &str)]) -> TestDoor {
+        let own = [("node.id", "1"), ("listeners", "PLAINTEXT://127.0.0.1:19092")];
+        let all = own.iter().chain(settings);
+        let properties: BTreeMap<String, String> = all.map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let config = BrokerConfig::parse(&properties).unwrap();
+        let clock = Arc::new(ManualClock::at(TimestampMs(START_MS)));
+        let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+        let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
+        let door = Arc::new(Door::new(broker));
+        let info = ConnectionInfo { peer: "127.0.0.1:50000".parse().unwrap(), listener: "PLAINTEXT".into() };
+        let connection = Mutex::new(door.connection(info));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        TestDoor { target: Target::Here(Box::new(Here { door, fs, clock, connection, runtime })) }
+    }
+
+    /// A broker with default settings: a new one in memory, or the peer that the environment names.
+    pub fn any() -> TestDoor {
+        let Ok(address) = std::env::var("MAINSTEM_TEST_PEER") else { return Self::start(&[]) };
+        let stream = TcpStream::connect(&address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        TestDoor { target: Target::Peer(Mutex::new(stream)) }
+    }
+
+    /// The broker's insides. Not for tests that start with [`TestDoor::any`].
+    pub fn here(&self) -> &Here {
+        match &self.target {
+            Target::Here(here) => here,
+            Target::Peer(_) => panic!("this test looks into the broker: start it with TestDoor::start"),
+        }
+    }
+
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.here().door.broker
+    }
+
+    /// Whether the answers come from another broker, which may word its messages differently.
+    pub fn is_peer(&self) -> bool {
+        matches!(self.target, Target::Peer(_))
+    }
+
+    /// A name that no other run has used: a peer keeps its topics.
+    pub fn fresh(&self, name: &str) -> String {
+        match &self.target {
+            Target::Here(_) => name.to_owned(),
+            Target::Peer(_) => {
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+                format!("{name}-{}", now.as_nanos())
+            }
+        }
+    }
+
+    /// What was changed is in effect when the answer comes; a peer may need a moment longer.
+    pub fn settle(&self) {
+        if self.is_peer() {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    }
+
+    /// Creates a topic with one replica and returns its id.
+    pub fn create(&self, name: &str, partitions: i32) -> TopicId {
+        self.create_with(name, partitions, &[])
+    }
+
+    /// As [`create`](Self::create), with settings.
+    pub fn create_with(&self, name: &str, partitions: i32, configs: &[(&'static str, &'static str)]) -> TopicId {
+        let set = |(key, value): &(&'static str, &'static str)| CreatableTopicConfig {
+            name: Cow::Borrowed(*key),
+            value: Some(Cow::Borrowed(*value)),
+        };
+        let topic = CreatableTopic {
+            name: Cow::Borrowed(name),
+            num_partitions: partitions,
+            replication_factor: 1,
+            configs: configs.iter().map(set).collect(),
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], ..Default::default() };
+        let response: CreateTopicsResponse<'static> = self.call(7, &request);
+        assert_eq!(response.topics[0].error_code, 0, "{response:?}");
+        self.settle();
+        response.topics[0].topic_id
+    }
+
+    /// Sends a request and reads its response, both in this version.
+    pub fn call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> R {
+        self.try_call(version, request).unwrap_or_else(|reason| panic!("{} {version}: closed: {reason}", Q::NAME))
+    }
+
+    /// As [`call`](Self::call), for requests that may end the connection.
+    pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> Result<R, CloseReason> {
+        let encoded = encode_request(version, 7, Some("test"), request).unwrap();
+        let response = self.exchange(encoded.bytes.slice(4..))?.expect("a response");
+        // Leaked, so that what is decoded may borrow from it: tests are short.
+        let bytes: &'static [u8] = Box::leak(response.into_boxed_slice());
+        let mut reader = Reader::new(bytes);
+        let header_version = response_header_version(Q::API_KEY.unwrap(), version).unwrap();
+        assert_eq!(ResponseHeader::decode(&mut reader, header_version).unwrap().correlation_id, 7);
+        let message = R::decode(&mut reader, version).unwrap();
+        reader.finish(R::NAME).unwrap();
+        Ok(message)
+    }
+
+    /// Sends a frame without its length. Nothing comes back for a request that wants no answer.
+    pub fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, CloseReason> {
+        match &self.target {
+            Target::Here(here) => here.exchange(frame),
+            Target::Peer(stream) => Ok(Some(exchange_over(&mut stream.lock(), &frame))),
+        }
+    }
+}
+
+impl Here {
+    /// Hands a frame to the door without waiting for the reply.
+    pub fn handle(&self, frame: Bytes) -> Handled {
+        self.door.handle(&mut self.connection.lock(), frame)
+    }
+
+    /// Waits for a reply, with the runtime of the test.
+    pub fn wait(&self, handled: Handled) -> Reply {
+        match handled {
+            Handled::Ready(reply) => reply,
+            Handled::Waiting(future) => self.runtime.block_on(future),
+        }
+    }
+
+    fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, CloseReason> {
+        match self.wait(self.handle(frame)) {
+            Reply::Nothing => Ok(None),
+            Reply::Close(reason) => Err(reason),
+            Reply::Send(response) => Ok(Some(flatten(response.chunks))),
+        }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.door.broker.shutdown();
+    }
+}
+
+/// All chunks in a row, with the bytes of the files.
+fn flatten(chunks: Vec<Chunk>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for chunk in chunks {
+        match chunk {
+            Chunk::Bytes(part) => bytes.extend_from_slice(&part),
+            Chunk::File(slice) => {
+                let start = bytes.len();
+                bytes.resize(start + slice.len as usize, 0);
+                slice.file.read_exact_at(&mut bytes[start..], slice.position).unwrap();
+            }
+        }
+    }
+    bytes
+}
+
+fn exchange_over(stream: &mut TcpStream, frame: &[u8]) -> Vec<u8> {
+    stream.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
+    stream.write_all(frame).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut response = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut response).unwrap();
+    response
+}
