@@ -31,6 +31,19 @@ pub const TARGETS: &[Target] = &[
     Target { name: "decompress_lz4", run: targets::decompress_lz4::run },
     Target { name: "decompress_zstd", run: targets::decompress_zstd::run },
     // On-disk structures: one line each here, in this order.
+    Target { name: "disk_checkpoint", run: targets::disk_checkpoint::run },
+    Target { name: "disk_clean_shutdown", run: targets::disk_clean_shutdown::run },
+    Target { name: "disk_epoch_checkpoint", run: targets::disk_epoch_checkpoint::run },
+    Target { name: "disk_log_segment", run: targets::disk_log_segment::run },
+    Target { name: "disk_meta_properties", run: targets::disk_meta_properties::run },
+    Target { name: "disk_names", run: targets::disk_names::run },
+    Target { name: "disk_offset_checkpoint", run: targets::disk_offset_checkpoint::run },
+    Target { name: "disk_offset_index", run: targets::disk_offset_index::run },
+    Target { name: "disk_partition_metadata", run: targets::disk_partition_metadata::run },
+    Target { name: "disk_producer_snapshot", run: targets::disk_producer_snapshot::run },
+    Target { name: "disk_quorum_state", run: targets::disk_quorum_state::run },
+    Target { name: "disk_time_index", run: targets::disk_time_index::run },
+    Target { name: "disk_transaction_index", run: targets::disk_transaction_index::run },
 ];
 
 /// The target of this name.

@@ -1,23 +1,25 @@
 //! Creating and opening: trust what is known to be good, scan the rest, make lost views again.
 
+mod known;
+
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::active_index::ActiveIndex;
-use super::durability::Durability;
-use super::epochs::Epochs;
-use super::flush::{CheckpointEntry, EPOCH_FILE};
-use super::listing::Listing;
-use super::producers::Producers;
-use super::scanner::{NoScan, RecoveryScanner};
-use super::state::{SegmentView, State};
-use super::types::LogRecovery;
-use super::views::{SegmentEnd, SegmentFile, random_below};
-use super::{PartitionLog, StoreEnv, journal_options, segment_base};
 use crate::config::LogConfig;
 use crate::error::OpenError;
-use crate::formats::{epoch_checkpoint, names, partition_metadata, producer_snapshot, transaction_index};
+use crate::formats::{epoch_checkpoint, names, partition_metadata};
+use crate::partition_log::active_index::ActiveIndex;
+use crate::partition_log::durability::Durability;
+use crate::partition_log::epochs::Epochs;
+use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
+use crate::partition_log::listing::Listing;
+use crate::partition_log::producers::Producers;
+use crate::partition_log::scanner::{NoScan, RecoveryScanner};
+use crate::partition_log::state::{SegmentView, State};
+use crate::partition_log::types::LogRecovery;
+use crate::partition_log::views::{SegmentEnd, SegmentFile, random_below};
+use crate::partition_log::{PartitionLog, StoreEnv, journal_options, segment_base};
 use crate::small_file::{self, Loaded};
 use arc_swap::ArcSwap;
 use mainstem_env::OpenOptions;
@@ -109,13 +111,6 @@ struct Opened {
     /// Segments whose index files were made again, and are not durable.
     rebuilt: Vec<Offset>,
     recovery: LogRecovery,
-}
-
-/// Where a scan begins, and what is known at that place.
-struct ScanStart {
-    from: RecoverFrom,
-    offset: Offset,
-    index: Option<ActiveIndex>,
 }
 
 impl<'a> Opening<'a> {
@@ -268,95 +263,6 @@ impl<'a> Opening<'a> {
                 OpenError::Io { path, error: source }
             }
         })
-    }
-
-    /// As late as the recovery point and a producer snapshot allow: at a snapshot in the segment of the recovery point, or at the
-    /// beginning of that segment.
-    fn scan_start(&self) -> Result<ScanStart, OpenError> {
-        let segments = &self.listing.segments;
-        let first = segments.first().copied().unwrap_or(self.facts.log_start.unwrap_or(Offset::ZERO));
-        let known = self.facts.recovery_point.filter(|point| self.epochs.is_some() && *point >= first);
-        let Some(point) = known else {
-            return Ok(ScanStart { from: RecoverFrom::Start, offset: first, index: None });
-        };
-        let base = segments[segments.partition_point(|base| *base <= point).saturating_sub(1)];
-        for snapshot in self.listing.snapshots.iter().rev().filter(|offset| **offset > base && **offset <= point) {
-            if self.snapshot(*snapshot)?.is_none() {
-                continue;
-            }
-            let interval = self.config.index_interval_bytes;
-            let found = self.segment_file(base, |segment| {
-                let Some((position, Some(header))) = segment.locate(*snapshot)? else { return Ok(None) };
-                if header.base_offset != *snapshot {
-                    return Ok(None);
-                }
-                Ok(Some((position, segment.index_before(position, *snapshot, interval)?)))
-            })?;
-            if let Some((position, index)) = found {
-                let from = RecoverFrom::Checkpoint(Location::new(segment_base(base), position));
-                return Ok(ScanStart { from, offset: *snapshot, index: Some(index) });
-            }
-        }
-        let from = RecoverFrom::Checkpoint(Location::new(segment_base(base), 0));
-        Ok(ScanStart { from, offset: base, index: None })
-    }
-
-    fn snapshot(&self, offset: Offset) -> Result<Option<Producers>, OpenError> {
-        let path = self.folder.join(names::segment_file(offset, names::PRODUCER_SNAPSHOT));
-        let entries = small_file::load(self.env.fs.as_ref(), &path, producer_snapshot::decode)?.content();
-        Ok(entries.map(|entries| Producers::from_snapshot(&entries, offset)))
-    }
-
-    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it tell.
-    fn producers_at(&self, offset: Offset) -> Result<Producers, OpenError> {
-        let mut producers = Producers::default();
-        for snapshot in self.listing.snapshots.iter().rev().filter(|snapshot| **snapshot <= offset) {
-            if let Some(known) = self.snapshot(*snapshot)? {
-                producers = known;
-                break;
-            }
-        }
-        let first = self.listing.segments.first().copied().unwrap_or(offset);
-        let from = producers.end.max(first);
-        if from < offset {
-            let segments = &self.listing.segments;
-            let index = segments.partition_point(|base| *base <= from).saturating_sub(1);
-            for base in segments[index..].iter().filter(|base| **base < offset) {
-                self.segment_file(*base, |segment| segment.replay(&mut producers, from, offset))?;
-            }
-        }
-        producers.end = offset;
-        producers.expire(self.env.clock.wall_ms(), self.config.producer_id_expiration_ms);
-        Ok(producers)
-    }
-
-    /// What the transaction index of the segment in the middle of which a scan begins has from before.
-    fn aborted_before(&self, start: &ScanStart) -> Result<Vec<transaction_index::AbortedTransaction>, OpenError> {
-        let Some(index) = &start.index else { return Ok(Vec::new()) };
-        let path = self.folder.join(names::segment_file(index.base, names::TRANSACTION_INDEX));
-        let known = small_file::load(self.env.fs.as_ref(), &path, transaction_index::decode)?.content();
-        let mut known = known.unwrap_or_default();
-        known.retain(|aborted| aborted.last_offset < start.offset);
-        Ok(known)
-    }
-
-    /// Makes lost index files of sealed segments again; gives those segments.
-    fn rebuild_missing_indexes(&self, wanted: impl Fn(Offset) -> bool) -> Result<Vec<Offset>, OpenError> {
-        let mut rebuilt = Vec::new();
-        let Some((_, sealed)) = self.listing.segments.split_last() else { return Ok(rebuilt) };
-        let complete = |base: &Offset| self.listing.indexes.contains(base) && self.listing.time_indexes.contains(base);
-        for base in sealed.iter().filter(|base| wanted(**base) && !complete(base)) {
-            let interval = self.config.index_interval_bytes;
-            self.segment_file(*base, |segment| {
-                if let Some(mut end) = segment.rebuild(interval)? {
-                    end.index.note_largest_time();
-                    segment.write_index(&mut end.index)?;
-                }
-                Ok(())
-            })?;
-            rebuilt.push(*base);
-        }
-        Ok(rebuilt)
     }
 
     fn assemble(self, opened: Opened) -> Result<(PartitionLog, LogRecovery), OpenError> {

@@ -1,0 +1,9 @@
+//! `.snapshot` files.
+
+use mainstem_store::formats::producer_snapshot::{decode, encode};
+
+pub fn run(data: &[u8]) {
+    if let Ok(entries) = decode(data) {
+        assert_eq!(encode(&entries), data);
+    }
+}
