@@ -133,5 +133,10 @@ fn java(places: &Places) -> Part {
 fn kafka_jars(places: &Places) -> Part {
     let mut install = Command::new(places.root.join("tests/peers/kafka.sh"));
     install.arg("install").env("MAINSTEM_CLIENTS_DIR", &places.clients);
-    Part { name: "kafka-jars", depends_on: Vec::new(), folder: None, steps: vec![install] }
+    Part {
+        name: "kafka-jars",
+        depends_on: vec![places.root.join("tests/peers/kafka/pom.xml")],
+        folder: None,
+        steps: vec![install],
+    }
 }
