@@ -120,3 +120,7 @@ impl Broker {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "admin_tests.rs"]
+mod tests;

@@ -96,6 +96,9 @@ fn take_entries(
     entries
 }
 
+/// A log, and what its recovery did.
+type Opened = Result<(Arc<PartitionLog>, LogRecovery), OpenError>;
+
 /// Opens or creates each log, several at a time: a recovery waits for the disk.
 fn open_all(
     state: &State,
@@ -105,8 +108,7 @@ fn open_all(
 ) -> Vec<Option<Arc<PartitionLog>>> {
     let threads = (broker.threads.recovery.max(1) as usize).min(wanted.len().div_ceil(64)).max(1);
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<(Arc<PartitionLog>, LogRecovery), OpenError>>>> =
-        wanted.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Opened>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -141,7 +143,7 @@ fn take_next<'w, 'i>(
     wanted.get(place).map(|one| (place, one))
 }
 
-fn open_one(state: &State, wanted: &Wanted<'_>) -> Result<(Arc<PartitionLog>, LogRecovery), OpenError> {
+fn open_one(state: &State, wanted: &Wanted<'_>) -> Opened {
     match &wanted.entry {
         Some(entry) => state.folder.open_log(entry, Arc::clone(&wanted.config)),
         None => {

@@ -25,7 +25,7 @@ use crate::door::{Connection, ConnectionInfo, Door};
 use crate::reply::{Chunk, CloseReason, Handled, Reply};
 
 /// The wall clock of the test brokers when they start, in milliseconds.
-pub const START_MS: i64 = 1_790_000_000_000;
+const START_MS: i64 = 1_790_000_000_000;
 
 /// A broker and one connection to it.
 pub struct TestDoor {
@@ -40,7 +40,6 @@ enum Target {
 pub struct Here {
     pub door: Arc<Door>,
     pub fs: MemFs,
-    pub clock: Arc<ManualClock>,
     connection: Mutex<Connection>,
     runtime: tokio::runtime::Runtime,
 }
@@ -58,13 +57,13 @@ impl TestDoor {
         let properties: BTreeMap<String, String> = all.map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let config = BrokerConfig::parse(&properties).unwrap();
         let clock = Arc::new(ManualClock::at(TimestampMs(START_MS)));
-        let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+        let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
         let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
         let door = Arc::new(Door::new(broker));
         let info = ConnectionInfo { peer: "127.0.0.1:50000".parse().unwrap(), listener: "PLAINTEXT".into() };
         let connection = Mutex::new(door.connection(info));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        TestDoor { target: Target::Here(Box::new(Here { door, fs, clock, connection, runtime })) }
+        TestDoor { target: Target::Here(Box::new(Here { door, fs, connection, runtime })) }
     }
 
     /// A broker with default settings: a new one in memory, or the peer that the environment names.
@@ -141,7 +140,11 @@ impl TestDoor {
     }
 
     /// As [`call`](Self::call), for requests that may end the connection.
-    pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> Result<R, CloseReason> {
+    pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(
+        &self,
+        version: i16,
+        request: &Q,
+    ) -> Result<R, CloseReason> {
         let encoded = encode_request(version, 7, Some("test"), request).unwrap();
         let response = self.exchange(encoded.bytes.slice(4..))?.expect("a response");
         // Leaked, so that what is decoded may borrow from it: tests are short.

@@ -174,7 +174,13 @@ impl<'v> View<'v> {
 }
 
 fn missing(name: Option<&str>, topic_id: TopicId, error: ErrorCode) -> MetadataResponseTopic<'_> {
-    MetadataResponseTopic { error_code: error.0, name: name.map(Cow::Borrowed), topic_id, is_internal: name.is_some_and(is_internal), ..Default::default() }
+    MetadataResponseTopic {
+        error_code: error.0,
+        name: name.map(Cow::Borrowed),
+        topic_id,
+        is_internal: name.is_some_and(is_internal),
+        ..Default::default()
+    }
 }
 
 fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, index: i32) -> MetadataResponsePartition {

@@ -77,7 +77,8 @@ fn row_42_nothing_is_created_without_the_flag_or_with_the_setting_off_or_for_all
     let on = TestDoor::start(&[]);
     let off = TestDoor::start(&[("auto.create.topics.enable", "false")]);
     for _ in 0..2 {
-        let request = MetadataRequest { topics: Some(vec![named("a")]), allow_auto_topic_creation: false, ..Default::default() };
+        let request =
+            MetadataRequest { topics: Some(vec![named("a")]), allow_auto_topic_creation: false, ..Default::default() };
         assert_eq!(codes(&on.call::<_, Response>(4, &request)), [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
         assert_eq!(codes(&ask(&off, 3, Some(vec![named("a")]))), [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
     }
@@ -156,7 +157,8 @@ fn kip_516_a_topic_that_is_made_again_has_another_id() {
     let kafka = TestDoor::any();
     let name = kafka.fresh("kip-516-again");
     let id = kafka.create(&name, 1);
-    let request = DeleteTopicsRequest { topic_names: vec![Cow::Borrowed(&name)], timeout_ms: 30_000, ..Default::default() };
+    let request =
+        DeleteTopicsRequest { topic_names: vec![Cow::Borrowed(&name)], timeout_ms: 30_000, ..Default::default() };
     let deleted: DeleteTopicsResponse<'static> = kafka.call(5, &request);
     assert_eq!(deleted.responses[0].error_code, 0);
     let again = kafka.create(&name, 1);

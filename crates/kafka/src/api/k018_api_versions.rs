@@ -5,8 +5,6 @@
 //! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
 //!   can try again. The response header is always version 0.
 
-use std::borrow::Cow;
-
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ApiVersionsRequest;
 use mainstem_kafka_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
@@ -39,8 +37,8 @@ fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result
     Ok(request.reply(&ApiVersionsResponse { error_code: error.0, api_keys, ..Default::default() }))
 }
 
-fn owned(text: &Cow<'_, str>) -> Box<str> {
-    text.as_ref().into()
+fn owned(text: &str) -> Box<str> {
+    text.into()
 }
 
 /// What [`APIS`] lists, by ascending key.

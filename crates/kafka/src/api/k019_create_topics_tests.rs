@@ -1,4 +1,4 @@
-use mainstem_env::CrashPolicy;
+use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopicConfig};
 
 use super::*;
@@ -57,10 +57,14 @@ fn row_46_more_replicas_than_brokers_is_an_invalid_replication_factor() {
 #[test]
 fn row_46_assignments_need_both_counts_unset() {
     let kafka = TestDoor::any();
-    let place = |partition_index, broker_ids: &[i32]| CreatableReplicaAssignment { partition_index, broker_ids: broker_ids.to_vec() };
+    let place = |partition_index, broker_ids: &[i32]| CreatableReplicaAssignment {
+        partition_index,
+        broker_ids: broker_ids.to_vec(),
+    };
     let assigned = |partitions, factor, assignments| {
         let name = kafka.fresh("row-46-assigned");
-        let topic = CreatableTopic { num_partitions: partitions, replication_factor: factor, assignments, ..topic(&name) };
+        let topic =
+            CreatableTopic { num_partitions: partitions, replication_factor: factor, assignments, ..topic(&name) };
         let result: CreatableTopicResult<'static> = one(&kafka, topic);
         (ErrorCode(result.error_code), result.num_partitions)
     };
@@ -127,7 +131,10 @@ fn row_46_answers_show_settings_from_version_5_and_ids_from_version_7() {
         }
         assert_eq!((created.num_partitions, created.replication_factor), (1, 1));
         let own = shown("retention.ms").unwrap();
-        assert_eq!((own.value.as_deref(), own.config_source, own.read_only, own.is_sensitive), (Some("1234"), 1, false, false));
+        assert_eq!(
+            (own.value.as_deref(), own.config_source, own.read_only, own.is_sensitive),
+            (Some("1234"), 1, false, false)
+        );
         let default = shown("cleanup.policy").unwrap();
         assert_eq!((default.value.as_deref(), default.config_source), (Some("delete"), 5));
     }
@@ -154,8 +161,7 @@ fn row_47_kafkas_topic_settings_are_accepted_and_others_refused() {
     for (key, value) in accepted {
         assert_eq!(create(vec![config(key, Some(value))]), ErrorCode::NONE, "{key}");
     }
-    let refused =
-        [("no.such.key", "1"), ("retention.ms", "soon"), ("segment.bytes", "0"), ("cleanup.policy", "shred")];
+    let refused = [("no.such.key", "1"), ("retention.ms", "soon"), ("segment.bytes", "0"), ("cleanup.policy", "shred")];
     for (key, value) in refused {
         assert_eq!(create(vec![config(key, Some(value))]), ErrorCode::INVALID_CONFIG, "{key}={value}");
     }
@@ -193,6 +199,22 @@ fn a_topic_that_was_acknowledged_exists_after_a_crash() {
     let topics = again.broker().topics();
     let topic = topics.by_name("kept").unwrap();
     assert_eq!((topic.id, topic.partitions.len(), topic.config.retention_ms), (id, 2, Some(77)));
+}
+
+#[test]
+fn nothing_is_acknowledged_after_the_metadata_log_failed() {
+    let kafka = TestDoor::start(&[]);
+    kafka.create("before", 1);
+    let path_contains = Some("__cluster_metadata".to_owned());
+    let fault = Fault { kind: Some(OpKind::Sync), path_contains, nth: 1, and_later: false, action: FaultAction::Io };
+    kafka.here().fs.plan_fault(fault);
+    for name in ["lost", "later"] {
+        let refused = one(&kafka, topic(name));
+        assert_eq!(refused.error_code, ErrorCode::KAFKA_STORAGE_ERROR.0, "{name}");
+        assert!(refused.error_message.is_some());
+        assert!(kafka.broker().topics().by_name(name).is_none());
+    }
+    assert!(kafka.broker().topics().by_name("before").is_some());
 }
 
 #[test]

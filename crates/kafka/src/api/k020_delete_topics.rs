@@ -49,7 +49,8 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 
 fn asked(message: DeleteTopicsRequest<'_>) -> Asked {
     let mut asked = Asked::default();
-    let mut wanted: Vec<TopicRef> = message.topic_names.into_iter().map(|name| TopicRef::Name(name.into_owned())).collect();
+    let mut wanted: Vec<TopicRef> =
+        message.topic_names.into_iter().map(|name| TopicRef::Name(name.into_owned())).collect();
     for topic in message.topics {
         let name = topic.name.map(Cow::into_owned);
         match (name, topic.topic_id) {
@@ -59,7 +60,11 @@ fn asked(message: DeleteTopicsRequest<'_>) -> Asked {
             }
             (None, id) => wanted.push(TopicRef::Id(id)),
             (Some(name), id) => {
-                asked.refused.push(invalid(Some(name), id, "A topic is named either by its name or by its id, not by both."));
+                asked.refused.push(invalid(
+                    Some(name),
+                    id,
+                    "A topic is named either by its name or by its id, not by both.",
+                ));
             }
         }
     }
@@ -80,7 +85,12 @@ fn asked(message: DeleteTopicsRequest<'_>) -> Asked {
 
 fn invalid(name: Option<String>, topic_id: TopicId, message: &'static str) -> DeletableTopicResult<'static> {
     let error_message = Some(Cow::Borrowed(message));
-    DeletableTopicResult { name: name.map(Cow::Owned), topic_id, error_code: ErrorCode::INVALID_REQUEST.0, error_message }
+    DeletableTopicResult {
+        name: name.map(Cow::Owned),
+        topic_id,
+        error_code: ErrorCode::INVALID_REQUEST.0,
+        error_message,
+    }
 }
 
 fn answer(request: &Request, asked: Asked, deleted: Deleted) -> Reply {
@@ -88,9 +98,12 @@ fn answer(request: &Request, asked: Asked, deleted: Deleted) -> Reply {
     match deleted {
         Ok(results) => {
             let one = |(topic, result)| match result {
-                Ok(DeletedTopic { id, name }) => {
-                    DeletableTopicResult { name: Some(Cow::Owned(name)), topic_id: id, error_code: 0, error_message: None }
-                }
+                Ok(DeletedTopic { id, name }) => DeletableTopicResult {
+                    name: Some(Cow::Owned(name)),
+                    topic_id: id,
+                    error_code: 0,
+                    error_message: None,
+                },
                 Err(error) => refused(topic, delete_topic_error_code(&error, request.version), error.to_string()),
             };
             responses.extend(asked.topics.into_iter().zip(results).map(one));

@@ -72,7 +72,8 @@ fn row_50_a_topic_that_is_named_twice_is_not_deleted() {
     let results = delete(&kafka, vec![by_name(&name), by_name(&other), by_name(&name)]);
     assert_eq!(results.len(), 2);
     for result in &results {
-        let expected = if result.name.as_deref() == Some(&other) { ErrorCode::NONE } else { ErrorCode::INVALID_REQUEST };
+        let expected =
+            if result.name.as_deref() == Some(&other) { ErrorCode::NONE } else { ErrorCode::INVALID_REQUEST };
         assert_eq!(ErrorCode(result.error_code), expected, "{result:?}");
     }
     let mixed = delete(&kafka, vec![by_name(&name), by_id(id)]);

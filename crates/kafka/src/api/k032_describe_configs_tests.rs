@@ -44,7 +44,10 @@ fn row_48_every_key_is_shown_with_its_source_in_every_version() {
         assert_eq!((result.error_code, result.resource_type, result.resource_name.as_ref()), (0, TOPIC, name.as_str()));
         assert!(result.configs.len() >= 30, "version {version}: {} keys", result.configs.len());
         let own = entry(&result, "retention.ms");
-        assert_eq!((own.value.as_deref(), own.config_source, own.read_only, own.is_sensitive), (Some("7"), 1, false, false));
+        assert_eq!(
+            (own.value.as_deref(), own.config_source, own.read_only, own.is_sensitive),
+            (Some("7"), 1, false, false)
+        );
         let default = entry(&result, "cleanup.policy");
         assert_eq!((default.value.as_deref(), default.config_source), (Some("delete"), DEFAULT));
         assert_eq!(own.config_type, if version >= 3 { 5 } else { 0 }, "a long");
@@ -63,7 +66,8 @@ fn row_48_synonyms_and_documentation_come_on_request() {
     let request = DescribeConfigsRequest { resources, include_synonyms: true, include_documentation: true };
     let result = ask(&kafka, 4, request);
     let own = entry(&result, "max.message.bytes");
-    let synonyms: Vec<_> = own.synonyms.iter().map(|s| (s.name.as_ref(), s.value.as_deref().unwrap(), s.source)).collect();
+    let synonyms: Vec<_> =
+        own.synonyms.iter().map(|s| (s.name.as_ref(), s.value.as_deref().unwrap(), s.source)).collect();
     assert_eq!(synonyms, [("max.message.bytes", "1000", 1), ("message.max.bytes", "1048588", DEFAULT)]);
     assert!(result.configs.iter().all(|entry| entry.documentation.as_ref().is_some_and(|text| !text.is_empty())));
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use mainstem_broker::ControllerError;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
-use mainstem_kafka_wire::messages::create_partitions_response::{CreatePartitionsResponse, CreatePartitionsTopicResult};
+use mainstem_kafka_wire::messages::create_partitions_response::{
+    CreatePartitionsResponse, CreatePartitionsTopicResult,
+};
 use mainstem_metadata::controller::{CreatePartitionsError, NewPartitions};
 
 use crate::door::{Connection, Door};

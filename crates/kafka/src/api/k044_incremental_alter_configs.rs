@@ -57,7 +57,9 @@ fn alteration(resource: AlterConfigsResource<'_>) -> Result<ConfigAlteration, Re
     let mut operations = Vec::with_capacity(resource.configs.len());
     for AlterableConfig { name: key, config_operation, value } in resource.configs {
         let Some(operation) = AlterConfigOperation::from_kafka_id(config_operation) else {
-            let message = format!("Unknown operation {config_operation} for the key {key}: it is SET 0, DELETE 1, APPEND 2 or SUBTRACT 3.");
+            let message = format!(
+                "Unknown operation {config_operation} for the key {key}: it is SET 0, DELETE 1, APPEND 2 or SUBTRACT 3."
+            );
             let resource = ConfigResource { kind: resource.resource_type, name };
             return Err(response(resource, ErrorCode::INVALID_REQUEST, Some(message)));
         };

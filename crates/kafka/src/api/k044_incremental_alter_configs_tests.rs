@@ -24,7 +24,8 @@ fn resource<'a>(kind: i8, name: &'a str, changes: &[Change]) -> AlterConfigsReso
 }
 
 fn alter(kafka: &TestDoor, kind: i8, name: &str, changes: &[Change]) -> ErrorCode {
-    let request = IncrementalAlterConfigsRequest { resources: vec![resource(kind, name, changes)], validate_only: false };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource(kind, name, changes)], validate_only: false };
     let response: IncrementalAlterConfigsResponse<'static> = kafka.call(1, &request);
     assert_eq!(response.responses.len(), 1);
     let result = &response.responses[0];

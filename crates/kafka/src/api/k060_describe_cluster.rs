@@ -27,7 +27,11 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
         _ => Some((ErrorCode::UNSUPPORTED_ENDPOINT_TYPE, "There is no such endpoint type.")),
     };
     if let Some((error, text)) = error {
-        let response = DescribeClusterResponse { error_code: error.0, error_message: Some(Cow::Borrowed(text)), ..Default::default() };
+        let response = DescribeClusterResponse {
+            error_code: error.0,
+            error_message: Some(Cow::Borrowed(text)),
+            ..Default::default()
+        };
         return Ok(Handled::Ready(request.reply(&response)));
     }
     let response = DescribeClusterResponse {

@@ -31,7 +31,9 @@ fn row_44_operations_are_listed_on_request() {
 #[test]
 fn clients_of_brokers_cannot_ask_for_controllers() {
     let kafka = TestDoor::any();
-    for (endpoint_type, expected) in [(2, ErrorCode::MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)] {
+    for (endpoint_type, expected) in
+        [(2, ErrorCode::MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)]
+    {
         let response = describe(&kafka, 1, &DescribeClusterRequest { endpoint_type, ..Default::default() });
         assert_eq!(ErrorCode(response.error_code), expected);
         assert!(response.error_message.is_some());

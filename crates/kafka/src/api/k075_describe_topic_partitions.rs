@@ -14,7 +14,8 @@ use mainstem_broker::{Broker, TopicMap, is_internal};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use mainstem_kafka_wire::messages::describe_topic_partitions_response::{
-    Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+    Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
 };
 use mainstem_metadata::image::{PartitionImage, TopicImage};
 use mainstem_types::{PartitionIndex, validate_topic_name};
@@ -33,8 +34,10 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 }
 
 fn answer(broker: &Broker, request: &Request, message: &DescribeTopicPartitionsRequest<'_>) -> Reply {
-    let (from, first_partition) = message.cursor.as_ref().map_or(("", 0), |c| (c.topic_name.as_ref(), c.partition_index));
-    let names: BTreeSet<&str> = message.topics.iter().map(|topic| topic.name.as_ref()).filter(|name| *name >= from).collect();
+    let (from, first_partition) =
+        message.cursor.as_ref().map_or(("", 0), |c| (c.topic_name.as_ref(), c.partition_index));
+    let names: BTreeSet<&str> =
+        message.topics.iter().map(|topic| topic.name.as_ref()).filter(|name| *name >= from).collect();
     let cursor_is_foreign = message.cursor.is_some() && !message.topics.is_empty() && !names.contains(from);
     if cursor_is_foreign || first_partition < 0 {
         return refused(request, message);
@@ -48,7 +51,8 @@ fn answer(broker: &Broker, request: &Request, message: &DescribeTopicPartitionsR
     } else {
         let _page_is_full = names.into_iter().try_for_each(|name| page.add(name, image.topic(name)));
     }
-    let response = DescribeTopicPartitionsResponse { topics: page.topics, next_cursor: page.next, ..Default::default() };
+    let response =
+        DescribeTopicPartitionsResponse { topics: page.topics, next_cursor: page.next, ..Default::default() };
     request.reply(&response)
 }
 
@@ -78,7 +82,8 @@ impl<'p> Page<'p> {
         let first = if name == self.from { self.first_partition } else { 0 };
         let mut partitions = topic.partitions.range(first..);
         let served = self.served.by_id(topic.id).map(Arc::as_ref);
-        let shown: Vec<_> = partitions.by_ref().take(self.left).map(|(index, image)| partition(served, *index, image)).collect();
+        let shown: Vec<_> =
+            partitions.by_ref().take(self.left).map(|(index, image)| partition(served, *index, image)).collect();
         self.left -= shown.len();
         self.topics.push(DescribeTopicPartitionsResponseTopic {
             name: Some(Cow::Borrowed(name)),

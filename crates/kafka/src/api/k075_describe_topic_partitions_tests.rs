@@ -65,7 +65,11 @@ fn kip_966_pages_end_at_the_limit_and_go_on_at_the_cursor() {
     assert_eq!(page(4, Some((&b, 2))), (vec![(b.clone(), vec![2]), (c.clone(), vec![0])], None));
     assert_eq!(page(4, Some((&b, 9))), (vec![(b.clone(), vec![]), (c.clone(), vec![0])], None));
     for none in [0, -5] {
-        assert_eq!(page(none, None), (vec![(a.clone(), vec![0])], cursor(&a, 1)), "there is always a next page to come to");
+        assert_eq!(
+            page(none, None),
+            (vec![(a.clone(), vec![0])], cursor(&a, 1)),
+            "there is always a next page to come to"
+        );
     }
 }
 
