@@ -55,7 +55,9 @@ pub enum RecoverFrom {
     /// The journal was closed cleanly: the files are taken as they are, none is opened or read.
     Clean,
     /// Everything before this location was durable and valid, and it is the start of an entry or the end: the files are
-    /// checked from here on. A clean end found at exactly this location costs no read.
+    /// checked from here on. A clean end found at exactly this location costs no read and no sync. Give a location that
+    /// [`crate::Journal::durable`] or [`crate::Journal::flush`] once returned, or that a later cut lowered; never a guess, not even
+    /// zero, for a journal that was never flushed: that is `Start`.
     Checkpoint(Location),
     /// Nothing is known: every segment is checked. If the power went before the very first flush, the first segments may be
     /// missing while later ones are there: the journal then starts with what is there.

@@ -110,8 +110,8 @@ pub(crate) fn recover(
     recovery.list()?;
     let end = match from {
         RecoverFrom::Clean => recovery.trust()?,
-        RecoverFrom::Checkpoint(checkpoint) => recovery.scan_from(checkpoint, scanner)?,
-        RecoverFrom::Start => recovery.scan_from(Location::default(), scanner)?,
+        RecoverFrom::Checkpoint(checkpoint) => recovery.scan_from(Some(checkpoint), scanner)?,
+        RecoverFrom::Start => recovery.scan_from(None, scanner)?,
     };
     let segments: Vec<_> = recovery.bases.iter().map(|base| Arc::new(Segment::found(*base))).collect();
     if let (Some(last), Some(end)) = (segments.last(), end) {
@@ -162,18 +162,22 @@ impl Recovery<'_> {
 
     fn scan_from(
         &mut self,
-        checkpoint: Location,
+        checkpoint: Option<Location>,
         scanner: &mut dyn EntryScanner,
     ) -> Result<Option<Location>, OpenError> {
         let Some(last) = self.bases.last().copied() else {
-            self.report.shorter_than_checkpoint = checkpoint.position > 0;
+            self.report.shorter_than_checkpoint = checkpoint.is_some_and(|checkpoint| checkpoint.position > 0);
             return Ok(None);
         };
         let end = Location::new(last, self.len(last)?);
-        if end == checkpoint {
+        if checkpoint == Some(end) {
             return Ok(Some(end));
         }
-        let (first, position) = self.first_to_scan(checkpoint, end)?;
+        // Without a checkpoint nothing is known to be durable, not even the name of an empty segment at zero.
+        let (first, position) = match checkpoint {
+            Some(checkpoint) => self.first_to_scan(checkpoint, end)?,
+            None => (0, 0),
+        };
         let mut reached = Location::new(self.bases[first], position);
         for index in first..self.bases.len() {
             let start = Location::new(self.bases[index], if index == first { position } else { 0 });
