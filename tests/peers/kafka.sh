@@ -6,6 +6,7 @@
 #                                         STANDALONE=1: formatted with the voters in the log (kraft.version 1)
 #   kafka.sh TOOL args…                   see the table below
 # MAINSTEM_CLIENTS_DIR: where jars are kept (default: target/clients of this checkout). HEAP: the broker's heap (default 512m).
+# LOG: what the broker says (default warn).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 store=${MAINSTEM_CLIENTS_DIR:-$here/../../target/clients}
@@ -76,7 +77,7 @@ P
     java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.tools.StorageTool format -t $cluster_id -c "$settings" "${format[@]}" >&2
   fi
   exec java -Xmx"${HEAP:-512m}" -Xms"${HEAP:-512m}" -XX:+UseG1GC -Djava.awt.headless=true \
-    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/*" kafka.Kafka "$settings"
+    -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-warn}" -cp "$jars/*" kafka.Kafka "$settings"
 }
 
 command=${1:-help}
@@ -88,7 +89,7 @@ case $command in
     install
     serve "$@" ;;
   *)
-    [ -n "${tools[$command]:-}" ] || { sed -n '2,8s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
+    [ -n "${tools[$command]:-}" ] || { sed -n '2,9s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
     install
     tool "${tools[$command]}" "$@" ;;
 esac
