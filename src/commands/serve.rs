@@ -1,5 +1,6 @@
 //! `mainstem serve`: runs a node until a signal ends it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,9 +11,25 @@ use mainstem_server::settings::{Arguments, Settings};
 use mainstem_server::{RunningServer, Server, logging, read_config};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cluster::BOOTSTRAP_VARIABLE;
+
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
 const DATA_DIR_DEFAULT: &str = "./mainstem-data";
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstem serve
+  mainstem serve --data-dir /var/lib/mainstem --listen 0.0.0.0:9092 \\
+      --set advertised.listeners=PLAINTEXT://my-host:9092
+  mainstem serve --config server.toml --set mainstem.durability=disk
+  mainstem serve --data-dir /var/lib/kafka      the folder of a stopped one-node Kafka
+
+Output: version, addresses, data folder, durability, what recovery did, and `ready` last; the log goes to standard \
+error.
+
+Exit codes: 0 after an orderly stop; 1 when the start failed (the last line on standard error says why, with key, \
+value and reason if a setting is wrong) and when a second signal cut the stop short; 2 for a wrong command line.";
 
 /// Run a broker.
 ///
@@ -21,6 +38,7 @@ const DATA_DIR_DEFAULT: &str = "./mainstem-data";
 /// those of Mainstem alone begin with `mainstem.`. SIGTERM or SIGINT stops the broker in order, a second one at once.
 /// MAINSTEM_LOG sets what is logged to standard error, for example MAINSTEM_LOG=debug.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Serve {
     /// A configuration file: TOML, or a Kafka file that ends in .properties
     #[arg(long, value_name = "FILE")]
@@ -46,13 +64,13 @@ impl Serve {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        println!("mainstem {}", env!("CARGO_PKG_VERSION"));
+        say(concat!("mainstem ", env!("CARGO_PKG_VERSION")));
         let server = Server::start(config)?;
         for line in server.report() {
-            println!("{line}");
+            say(&line);
         }
         let signals = watch_signals(&server)?;
-        println!("ready");
+        say("ready");
         stop_at_signal(server, &signals)
     }
 
@@ -61,8 +79,9 @@ impl Serve {
         set.extend(self.grace.map(|seconds| format!("mainstem.grace.ms={}", u64::from(seconds) * 1000)));
         let arguments = Arguments { config: self.config, data_dir: self.data_dir, listen: self.listen, set };
         // Variables that are not text can be no settings of ours.
-        let environment =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name != BOOTSTRAP_VARIABLE);
         let mut settings = Settings::collect(&arguments, environment, mainstem_server::setting_names())?;
         settings.set_default("listeners", LISTENERS_DEFAULT);
         if settings.get("log.dir").is_none() {
@@ -70,6 +89,11 @@ impl Serve {
         }
         Ok(settings)
     }
+}
+
+/// A line on standard output. A broker does not end because nobody reads it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Hears of SIGTERM and SIGINT from now on.

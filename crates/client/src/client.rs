@@ -97,7 +97,9 @@ impl Client {
         names: &[&str],
     ) -> Result<Vec<(String, Result<Arc<Topic>, ClientError>)>, ClientError> {
         let topics = names.iter().map(|name| MetadataRequestTopic { name: Some((*name).into()), ..Default::default() });
-        let request = MetadataRequest { topics: Some(topics.collect()), ..Default::default() };
+        // Asked for in Kafka's default way, brokers create what they do not know.
+        let request =
+            MetadataRequest { topics: Some(topics.collect()), allow_auto_topic_creation: false, ..Default::default() };
         self.ask_metadata(&request).await
     }
 

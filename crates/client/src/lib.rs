@@ -97,5 +97,6 @@ pub use metadata::{Broker, Partition, Topic};
 pub use offsets::{Isolation, ListedOffset, OffsetSpec};
 pub use producer::{Acks, Delivery, NewRecord, ProduceError, Producer, ProducerConfig, Receipt};
 
+pub use mainstem_kafka_wire::ErrorCode;
 pub use mainstem_record::Codec;
 pub use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TimestampMs, TopicId, TopicPartition};

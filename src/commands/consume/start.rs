@@ -1,0 +1,74 @@
+//! Where reading begins: `--from`.
+
+use jiff::{SpanRelativeTo, Timestamp};
+use mainstem_client::{Offset, TimestampMs};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Beginning,
+    End,
+    Offset(Offset),
+    /// The first record of that time or later.
+    Time(TimestampMs),
+}
+
+impl Start {
+    pub fn parse(text: &str) -> Result<Start, String> {
+        Start::parse_at(text, Timestamp::now())
+    }
+
+    fn parse_at(text: &str, now: Timestamp) -> Result<Start, String> {
+        if text == "beginning" {
+            return Ok(Start::Beginning);
+        }
+        if text == "end" {
+            return Ok(Start::End);
+        }
+        if let Ok(offset) = text.parse::<i64>() {
+            return match offset {
+                0.. => Ok(Start::Offset(Offset(offset))),
+                _ => Err(format!("{text} is no offset; a time ago has a unit, for example {text}m")),
+            };
+        }
+        let time = text.parse::<Timestamp>().ok().or_else(|| ago(text, now));
+        time.map(|time| Start::Time(TimestampMs(time.as_millisecond()))).ok_or_else(|| {
+            "give beginning, end, an offset, a time with its zone (2026-03-01T08:00:00Z), or a time ago (-1h)"
+                .to_owned()
+        })
+    }
+}
+
+/// A span before now. Days have 24 hours: what is meant is a length of time, not a date.
+fn ago(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let span = text.parse::<jiff::Span>().ok().filter(|span| span.is_negative())?;
+    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    now.checked_add(length).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_a_word_an_offset_a_time_or_a_time_ago() {
+        let now: Timestamp = "2026-03-01T08:00:00Z".parse().unwrap();
+        let at = |text: &str| Start::Time(TimestampMs(text.parse::<Timestamp>().unwrap().as_millisecond()));
+        for (text, start) in [
+            ("beginning", Start::Beginning),
+            ("end", Start::End),
+            ("0", Start::Offset(Offset(0))),
+            ("1500", Start::Offset(Offset(1500))),
+            ("2026-03-01T08:00:00Z", at("2026-03-01T08:00:00Z")),
+            ("2026-03-01T08:00:00.5+02:00", at("2026-03-01T06:00:00.5Z")),
+            ("-1h", at("2026-03-01T07:00:00Z")),
+            ("-1h30m", at("2026-03-01T06:30:00Z")),
+            ("-2d", at("2026-02-27T08:00:00Z")),
+            ("90 seconds ago", at("2026-03-01T07:58:30Z")),
+        ] {
+            assert_eq!(Start::parse_at(text, now), Ok(start), "{text}");
+        }
+        for wrong in ["", "start", "-5", "1h", "2026-03-01", "-", "-1y", "99999999999999999999"] {
+            assert!(Start::parse_at(wrong, now).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `mainstem produce`: sends lines as records.
+//!
+//! Lines are sent in order while their fates are awaited. The first error ends the reading; what was handed over before is
+//! still awaited and told. At most 32 MiB of records and 100,000 fates wait in memory.
+
+mod input;
+mod summary;
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use mainstem_client::{
+    Acks, Codec, Delivery, NewRecord, PartitionIndex, ProduceError, Producer, ProducerConfig, Receipt,
+};
+
+use crate::Usage;
+use crate::cluster::ClusterOptions;
+use crate::interrupt::Interrupt;
+use crate::output::note;
+use input::{Line, Lines};
+use summary::Summary;
+
+/// Records whose fate is awaited; more make the reading wait.
+const DELIVERIES_MAX: usize = 100_000;
+/// How long a batch waits for more lines: no delay for a person who types, and much larger batches from a pipe.
+const LINGER: Duration = Duration::from_millis(5);
+
+const EXAMPLES: &str = "\
+Examples:
+  echo 'two of them' | mainstem produce orders
+  echo '42:two of them' | mainstem produce orders --key-separator :
+  mainstem produce orders --key 42 --header source=shop --file order.json
+  seq 1000000 | mainstem produce numbers --codec zstd --idempotent
+
+Input: each line is a record, without its line end (line feed, or carriage return and line feed). A line has at \
+most 16 MiB. Records without a key go to any partition, those with the same key to the same one. Ctrl-C stops the \
+reading and waits for the records that were sent; a second one ends at once.
+
+Exit codes: 0 when every record was written; 1 after an error: the last line names the first line that failed, the \
+summary before it says how many records were written; 2 for a wrong command line.";
+
+/// Send lines from standard input or a file as records.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Produce {
+    /// The topic; it must exist
+    topic: String,
+    /// Read lines from here [default: standard input]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Every line has a key: what stands before the first of these
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    key_separator: Option<String>,
+    /// All records get this key
+    #[arg(long, value_name = "KEY", conflicts_with = "key_separator")]
+    key: Option<String>,
+    /// All records get this header; may be repeated
+    #[arg(long = "header", value_name = "KEY=VALUE", value_parser = crate::commands::parse_pair)]
+    headers: Vec<(String, String)>,
+    /// How batches are compressed
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = codec_parser())]
+    codec: Codec,
+    /// Whose confirmation a record waits for: nobody's, the leader's, that of all in-sync replicas [default: all]
+    #[arg(long, value_name = "ACKS", value_enum)]
+    acks: Option<AcksChoice>,
+    /// All records go to this partition
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    partition: Option<i32>,
+    /// No record is written twice when a batch has to be sent again (needs --acks all)
+    #[arg(long)]
+    idempotent: bool,
+    #[command(flatten)]
+    cluster: ClusterOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AcksChoice {
+    #[value(name = "0")]
+    None,
+    #[value(name = "1")]
+    Leader,
+    #[value(name = "all", alias = "-1")]
+    All,
+}
+
+fn codec_parser() -> impl TypedValueParser<Value = Codec> {
+    PossibleValuesParser::new(Codec::ALL.map(Codec::name)).try_map(|name| name.parse::<Codec>())
+}
+
+impl Produce {
+    pub fn run(self) -> anyhow::Result<()> {
+        if self.idempotent && self.acks.is_some_and(|acks| acks != AcksChoice::All) {
+            return Err(Usage("--idempotent needs --acks all: leave --acks out, or give all".to_owned()).into());
+        }
+        super::runtime()?.block_on(self.produce())
+    }
+
+    async fn produce(self) -> anyhow::Result<()> {
+        let mut interrupt = Interrupt::watch()?;
+        let lines = Lines::open(self.file.as_deref())?;
+        let client = tokio::select! {
+            client = self.cluster.connect() => client?,
+            () = interrupt.came() => bail!("interrupted before a record was sent"),
+        };
+        let topic = client.topic(&self.topic).await.map_err(|error| self.cluster.explain_topic(&self.topic, error))?;
+        if let Some(partition) = self.partition {
+            super::check_partition(&topic, PartitionIndex(partition))?;
+        }
+        if lines.are_typed() {
+            note(&format!("each line becomes a record of {}; Ctrl-D ends", self.topic));
+        }
+        let mut sending = Sending {
+            producer: client.producer(self.producer_config()),
+            template: self.template(topic.name.clone()),
+            deliveries: VecDeque::new(),
+            summary: Summary::new(&self.topic, self.acks == Some(AcksChoice::None)),
+            progress: Progress::new(lines.are_typed()),
+            options: &self,
+        };
+        let sent = sending.send_all(lines, &mut interrupt).await;
+        let delivered = sending.await_all(&mut interrupt).await;
+        sending.progress.clear();
+        note(&sending.summary.in_words());
+        sent.and(delivered)
+    }
+
+    fn producer_config(&self) -> ProducerConfig {
+        let acks = match self.acks {
+            Some(AcksChoice::None) => Acks::None,
+            Some(AcksChoice::Leader) => Acks::Leader,
+            Some(AcksChoice::All) | None => Acks::All,
+        };
+        ProducerConfig {
+            acks,
+            codec: self.codec,
+            linger: LINGER,
+            idempotent: self.idempotent,
+            delivery_timeout: self.cluster.timeout,
+            ..Default::default()
+        }
+    }
+
+    /// A record with all that does not come from its line.
+    fn template(&self, topic: Arc<str>) -> NewRecord {
+        let headers = self.headers.iter().map(|(key, value)| (key.clone(), Some(Bytes::from(value.clone()))));
+        NewRecord {
+            topic,
+            partition: self.partition.map(PartitionIndex),
+            key: self.key.clone().map(Bytes::from),
+            headers: headers.collect(),
+            ..Default::default()
+        }
+    }
+}
+
+/// Records on their way.
+struct Sending<'a> {
+    options: &'a Produce,
+    producer: Producer,
+    template: NewRecord,
+    /// With the number of the line, in the order of sending.
+    deliveries: VecDeque<(u64, Delivery)>,
+    summary: Summary,
+    progress: Progress,
+}
+
+impl Sending<'_> {
+    /// Sends every line, or those before the first error.
+    async fn send_all(&mut self, mut lines: Lines, interrupt: &mut Interrupt) -> anyhow::Result<()> {
+        loop {
+            let has_room = self.deliveries.len() < DELIVERIES_MAX;
+            tokio::select! {
+                line = lines.next(), if has_room => match line {
+                    Some(line) => self.send(line.context("the input cannot be read any further")?).await?,
+                    None => return Ok(()),
+                },
+                (line, fate) = next_fate(&mut self.deliveries) => self.settle(line, fate)?,
+                () = self.progress.due() => self.progress.show(&self.summary),
+                () = interrupt.came() => bail!("interrupted: the rest of the input was not read"),
+            }
+        }
+    }
+
+    async fn send(&mut self, Line { number, bytes }: Line) -> anyhow::Result<()> {
+        let mut record = self.template.clone();
+        let mut value = Bytes::from(bytes);
+        if let Some(separator) = &self.options.key_separator {
+            let Some(at) = find(&value, separator.as_bytes()) else {
+                bail!("line {number} has no key: there is no {separator:?} in it; it and what follows was not sent");
+            };
+            record.key = Some(value.split_to(at));
+            value = value.slice(separator.len()..);
+        }
+        record.value = Some(value);
+        let delivery = self.producer.send(record).await.map_err(|error| self.explain(number, error))?;
+        self.deliveries.push_back((number, delivery));
+        Ok(())
+    }
+
+    fn settle(&mut self, line: u64, fate: Result<Receipt, ProduceError>) -> anyhow::Result<()> {
+        match fate {
+            Ok(receipt) => {
+                self.summary.count(&receipt);
+                Ok(())
+            }
+            Err(error) => {
+                self.summary.count_failure();
+                Err(self.explain(line, error))
+            }
+        }
+    }
+
+    /// Awaits the fates of all records that were sent; gives the first error of them.
+    async fn await_all(&mut self, interrupt: &mut Interrupt) -> anyhow::Result<()> {
+        let mut result = Ok(());
+        while !self.deliveries.is_empty() {
+            tokio::select! {
+                (line, fate) = next_fate(&mut self.deliveries) => {
+                    let settled = self.settle(line, fate);
+                    result = result.and(settled);
+                }
+                () = self.progress.due() => self.progress.show(&self.summary),
+                () = interrupt.came() => {
+                    let waiting = self.deliveries.len();
+                    return result.and(Err(anyhow!("interrupted: {waiting} records may or may not be written")));
+                }
+            }
+        }
+        result
+    }
+
+    fn explain(&self, line: u64, error: ProduceError) -> anyhow::Error {
+        self.options.cluster.explain_produce(&self.options.topic, error).context(format!("line {line}"))
+    }
+}
+
+/// The fate of the oldest record; never comes when there is none. May be dropped and called again.
+async fn next_fate(deliveries: &mut VecDeque<(u64, Delivery)>) -> (u64, Result<Receipt, ProduceError>) {
+    let Some((line, delivery)) = deliveries.front_mut() else { return std::future::pending().await };
+    let known = (*line, delivery.await);
+    deliveries.pop_front();
+    known
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+/// A line on the terminal that counts, once a second, where nobody types.
+struct Progress {
+    shown: bool,
+    next: Option<Instant>,
+}
+
+impl Progress {
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn new(typed: bool) -> Self {
+        let wanted = !typed && io::stderr().is_terminal();
+        Progress { shown: false, next: wanted.then(|| Instant::now() + Self::EVERY) }
+    }
+
+    async fn due(&self) {
+        match self.next {
+            Some(next) => tokio::time::sleep_until(next.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn show(&mut self, summary: &Summary) {
+        self.shown = true;
+        self.next = Some(Instant::now() + Self::EVERY);
+        summary::overwrite(&summary.progress());
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            summary::overwrite("");
+        }
+    }
+}

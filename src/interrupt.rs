@@ -1,0 +1,27 @@
+//! SIGINT (Ctrl-C) and SIGTERM, for commands that end in order.
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub struct Interrupt {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupt {
+    /// From now on the signals end nothing by themselves.
+    pub fn watch() -> anyhow::Result<Self> {
+        Ok(Interrupt {
+            interrupt: signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?,
+            terminate: signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?,
+        })
+    }
+
+    /// Waits for one of them. May be dropped and called again: no signal is lost.
+    pub async fn came(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
