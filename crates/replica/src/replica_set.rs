@@ -95,7 +95,7 @@ pub enum EventError {
     Order(#[from] PositionsError),
 }
 
-/// Why a request that names a leader epoch is refused (`facts/kafka.md`, row 33).
+/// Why a request that names a leader epoch is refused (KIP-320).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EpochCheckError {
     /// Kafka: NOT_LEADER_OR_FOLLOWER (6).
@@ -109,7 +109,7 @@ pub enum EpochCheckError {
     Unknown { given: LeaderEpoch, current: LeaderEpoch },
 }
 
-/// `acks=all` cannot be honoured (row 10). Kafka: NOT_ENOUGH_REPLICAS (19) when checked before the append,
+/// `acks=all` cannot be honoured, because of `min.insync.replicas`. Kafka: NOT_ENOUGH_REPLICAS (19) when checked before the append,
 /// NOT_ENOUGH_REPLICAS_AFTER_APPEND (20) when checked while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{in_sync} replicas are in sync, but min.insync.replicas asks for {required}")]
@@ -199,7 +199,7 @@ impl ReplicaSet {
         Ok(Outcome::Nothing)
     }
 
-    /// Row 33: an older epoch is fenced, a newer one unknown, [`LeaderEpoch::NONE`] is not checked.
+    /// KIP-320: an older epoch is fenced, a newer one unknown, [`LeaderEpoch::NONE`] is not checked.
     pub fn check_leader_epoch(&self, given: LeaderEpoch) -> Result<(), EpochCheckError> {
         if given != LeaderEpoch::NONE && given < self.epoch {
             return Err(EpochCheckError::Fenced { given, current: self.epoch });
@@ -210,7 +210,7 @@ impl ReplicaSet {
         if self.is_leader() { Ok(()) } else { Err(EpochCheckError::NotLeader) }
     }
 
-    /// Row 10: call it before an `acks=all` append, and again while such a reply waits.
+    /// `min.insync.replicas`: call it before an `acks=all` append, and again while such a reply waits.
     pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
         let in_sync = self.in_sync_count();
         if in_sync < required { Err(MinInSyncError { in_sync, required }) } else { Ok(()) }
@@ -228,8 +228,8 @@ impl ReplicaSet {
         self.epoch
     }
 
-    /// Where the current epoch began in the local log. Row 38: as long as the high watermark is below it, ListOffsets
-    /// of a new leader answers "offset not available".
+    /// Where the current epoch began in the local log. As long as the high watermark is below it, ListOffsets of a new
+    /// leader answers "offset not available" (KIP-207).
     pub fn epoch_start(&self) -> Offset {
         self.epoch_start
     }

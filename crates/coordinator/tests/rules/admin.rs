@@ -1,4 +1,4 @@
-//! DescribeGroups, ListGroups, DeleteGroups, OffsetDelete: row 59.
+//! DescribeGroups, ListGroups, DeleteGroups, OffsetDelete (KIP-496).
 
 use mainstem_coordinator::{GroupError, GroupState, GroupType, OffsetDeleteRequest, Reply, TopicPartitions};
 use mainstem_types::{Offset, PartitionIndex};

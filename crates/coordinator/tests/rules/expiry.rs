@@ -1,4 +1,4 @@
-//! Expiry of offsets and groups: row 58.
+//! Expiry of offsets and groups (KIP-211).
 
 use mainstem_coordinator::{CommitPartition, GroupConfig};
 use mainstem_types::{Offset, PartitionIndex};

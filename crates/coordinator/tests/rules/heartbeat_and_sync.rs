@@ -1,4 +1,4 @@
-//! Heartbeat, SyncGroup, LeaveGroup, sessions: rows 54, 55, 60.
+//! Heartbeat, SyncGroup, LeaveGroup, sessions.
 
 use mainstem_coordinator::{GroupError, JoinedGroup, SyncGroupRequest};
 

@@ -1,4 +1,4 @@
-//! JoinGroup: rows 51, 52, 53.
+//! JoinGroup (KIP-134, KIP-394).
 
 use mainstem_coordinator::{GroupConfig, GroupError};
 

@@ -1,4 +1,4 @@
-//! The records of a real Kafka 4.4: read, written back byte for byte, and its groups of other kinds: row 62.
+//! The records of a real Kafka 4.4: read, written back byte for byte, and its groups of other kinds (KIP-848).
 
 use mainstem_coordinator::{AppendFailure, GroupConfig, GroupError, GroupShard, GroupType, OffsetsRecord, RecordError};
 use mainstem_types::{Offset, TopicId};

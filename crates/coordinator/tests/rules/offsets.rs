@@ -1,4 +1,4 @@
-//! OffsetCommit and OffsetFetch: rows 24, 40, 57.
+//! OffsetCommit and OffsetFetch, with offsets of transactions (KIP-447).
 
 use mainstem_coordinator::{
     CommitPartition, CommitTopic, FetchTopic, GroupError, OffsetFetchRequest, OffsetsRecord, partition_for_group,

@@ -1,4 +1,4 @@
-//! Static members (KIP-345, KIP-814): row 56.
+//! Static members (KIP-345, KIP-814).
 
 use mainstem_coordinator::{GroupError, HeartbeatRequest, JoinedGroup, OffsetCommitRequest, SyncGroupRequest};
 

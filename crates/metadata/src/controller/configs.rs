@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs (row 49), for topics, brokers and the cluster default.
+//! IncrementalAlterConfigs (KIP-339), for topics, brokers and the cluster default.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! CreateTopics (rows 42, 46, 47): any number of topics, one batch of records.
+//! CreateTopics: any number of topics, one batch of records.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! DeleteTopics (row 50).
+//! DeleteTopics, by name or by id (KIP-516).
 
 use std::collections::HashSet;
 
