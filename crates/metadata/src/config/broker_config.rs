@@ -16,7 +16,7 @@ use super::topic_config::{TopicConfig, Values};
 /// Something in the configuration file that the operator should know and that does not stop the start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigWarning {
-    #[error("{key} is accepted because Kafka has it, and has no effect")]
+    #[error("{key} is accepted, and has no effect")]
     NoEffect { key: String },
     #[error(
         "message.max.bytes ({message}) is more than socket.request.max.bytes ({request}): such batches cannot arrive"

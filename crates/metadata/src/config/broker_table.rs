@@ -1,4 +1,5 @@
-//! The server properties that have a meaning in Mainstem, and the look-up over all of them.
+//! The server properties that are read into typed sections, and the look-up over all of them. The few that nothing acts on
+//! yet are `accepted` like those of the other tables.
 
 use std::sync::OnceLock;
 
@@ -65,14 +66,12 @@ const MEANT: &[ConfigDefinition] = &[
         .says("The addresses that clients are told to connect to, as NAME://host:port; default: what listeners says."),
     row("auto.create.topics.enable", Boolean, Some("true"), Any, ReadOnly)
         .says("Whether asking for the metadata of an unknown topic may create it."),
-    row("background.threads", Int, Some("10"), AtLeast(1), ClusterWide)
-        .says("Threads for work that is not in a hurry, such as retention and deleting files."),
+    accepted("background.threads", Int, Some("10"), AtLeast(1), ClusterWide),
     row("broker.id", Int, Some("-1"), Any, ReadOnly).says("The older name of node.id."),
     row("broker.rack", Text, None, Any, ReadOnly).says("Where this node stands; told to clients."),
     row("compression.gzip.level", Int, Some("-1"), BetweenOr(1, 9, -1), ClusterWide)
         .says("Default of the topic setting of this name."),
-    row("compression.lz4.level", Int, Some("9"), Between(1, 17), ClusterWide)
-        .says("Default of the topic setting of this name."),
+    accepted("compression.lz4.level", Int, Some("9"), Between(1, 17), ClusterWide),
     row(
         "compression.type",
         Text,
@@ -120,8 +119,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("How often the position up to which logs are on the disk is written down."),
     row("log.flush.scheduler.interval.ms", Long, Some("9223372036854775807"), Any, ReadOnly)
         .says("Default of the topic setting flush.ms, if log.flush.interval.ms is not given."),
-    row("log.flush.start.offset.checkpoint.interval.ms", Int, Some("60000"), AtLeast(0), ReadOnly)
-        .says("How often the first offsets of all logs are written down."),
+    accepted("log.flush.start.offset.checkpoint.interval.ms", Int, Some("60000"), AtLeast(0), ReadOnly),
     row("log.index.interval.bytes", Int, Some("4096"), AtLeast(0), ClusterWide)
         .says("Default of the topic setting index.interval.bytes."),
     row("log.index.size.max.bytes", Int, Some("10485760"), AtLeast(4), ClusterWide)
@@ -134,7 +132,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Default of the topic setting message.timestamp.before.max.ms."),
     row("log.message.timestamp.type", Text, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), ClusterWide)
         .says("Default of the topic setting message.timestamp.type."),
-    row("log.preallocate", Boolean, Some("false"), Any, ClusterWide).says("Default of the topic setting preallocate."),
+    accepted("log.preallocate", Boolean, Some("false"), Any, ClusterWide),
     row("log.retention.bytes", Long, Some("-1"), Any, ClusterWide)
         .says("Default of the topic setting retention.bytes."),
     row("log.retention.check.interval.ms", Long, Some("300000"), AtLeast(1), ReadOnly)
@@ -155,13 +153,17 @@ const MEANT: &[ConfigDefinition] = &[
     row("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0), ClusterWide)
         .says("Default of the topic setting file.delete.delay.ms."),
     row("mainstem.buffer.max.bytes", Long, Some("268435456"), AtLeast(1048576), ReadOnly)
-        .says("Bytes of requests and answers that may be held over all connections."),
+        .says("Bytes of requests above 64 KiB that may be in flight over all connections."),
     row("mainstem.connection.output.max.bytes", Long, Some("16777216"), AtLeast(65536), ReadOnly)
         .says("Answers of one connection that may wait to be sent; past it the connection is not read."),
     row("mainstem.connection.requests.max", Int, Some("64"), AtLeast(1), ReadOnly)
         .says("Requests of one connection that may be under way; past it the connection is not read."),
-    row("mainstem.disk.free.min.bytes", Long, Some("67108864"), AtLeast(0), ReadOnly)
-        .says("Below this much free space writes are refused; reads, deletes and administration go on."),
+    ConfigDefinition {
+        effect: Effect::None,
+        ..row("mainstem.disk.free.min.bytes", Long, Some("67108864"), AtLeast(0), ReadOnly).says(
+            "Free space below which writes are to be refused. Without effect: a full disk refuses them by itself.",
+        )
+    },
     row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), ClusterWide)
         .says("Default of the topic setting of this name."),
     row("mainstem.flush.threads", Int, Some("2"), Between(1, 256), ReadOnly)
@@ -174,8 +176,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("How many connections this node takes from one address."),
     row("max.connections.per.ip.overrides", Text, Some(""), Any, ClusterWide)
         .says("Other limits for single addresses, as address:count pairs."),
-    row("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2147483639), ClusterWide)
-        .says("Default of the topic setting of this name."),
+    accepted("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2147483639), ClusterWide),
     row("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0), ReadOnly)
         .says("How many incremental fetch sessions are kept."),
     row("max.request.partition.size.limit", Int, Some("2000"), AtLeast(1), ReadOnly)
@@ -193,7 +194,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Default of the topic setting of this name."),
     row("node.id", Int, Some("1"), AtLeast(0), ReadOnly).says("The number of this node."),
     row("num.io.threads", Int, Some("8"), AtLeast(1), ClusterWide)
-        .says("Threads for reads that have to wait for the disk."),
+        .says("Threads for work that may wait for the disk, such as looking up offsets by time."),
     row("num.network.threads", Int, Some("3"), AtLeast(1), ClusterWide)
         .says("Reactors that serve connections. Not given: one a core."),
     row("num.partitions", Int, Some("1"), AtLeast(1), ReadOnly)
@@ -202,8 +203,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Threads that check logs at start after an unclean stop."),
     row("offset.metadata.max.bytes", Int, Some("4096"), Any, ReadOnly)
         .says("The longest text that a committed offset may carry."),
-    row("offsets.commit.timeout.ms", Int, Some("5000"), AtLeast(1), ReadOnly)
-        .says("How long a commit waits until it is stored."),
+    accepted("offsets.commit.timeout.ms", Int, Some("5000"), AtLeast(1), ReadOnly),
     row("offsets.retention.check.interval.ms", Long, Some("600000"), AtLeast(1), ReadOnly)
         .says("How often committed offsets are checked for being too old."),
     row("offsets.retention.minutes", Int, Some("10080"), AtLeast(1), ReadOnly)
@@ -221,11 +221,9 @@ const MEANT: &[ConfigDefinition] = &[
     row("producer.id.expiration.ms", Int, Some("86400000"), AtLeast(1), ClusterWide)
         .says("The state of a producer that wrote nothing for this long is forgotten."),
     row("queued.max.request.bytes", Long, Some("-1"), Any, ReadOnly)
-        .says("The most bytes of requests that wait at once over all connections; -1: Mainstem takes its own limit."),
-    row("queued.max.requests", Int, Some("500"), AtLeast(1), ReadOnly)
-        .says("How many requests wait at once over all connections."),
-    row("replica.high.watermark.checkpoint.interval.ms", Long, Some("5000"), Any, ReadOnly)
-        .says("How often high watermarks are written down."),
+        .says("Takes the place of mainstem.buffer.max.bytes where it is above 0."),
+    accepted("queued.max.requests", Int, Some("500"), AtLeast(1), ReadOnly),
+    accepted("replica.high.watermark.checkpoint.interval.ms", Long, Some("5000"), Any, ReadOnly),
     row("socket.listen.backlog.size", Int, Some("50"), AtLeast(1), ReadOnly)
         .says("How many connections may wait to be accepted."),
     row("socket.receive.buffer.bytes", Int, Some("102400"), Any, ReadOnly)

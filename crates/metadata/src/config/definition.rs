@@ -84,7 +84,7 @@ pub enum UpdateMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Works,
-    /// Accepted, checked, stored and shown, because Kafka has it. A server property of this kind warns at start.
+    /// Accepted, checked, stored and shown, mostly because Kafka has it. A server property of this kind warns at start.
     None,
 }
 

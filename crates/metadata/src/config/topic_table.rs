@@ -106,7 +106,7 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Effect::None)
         .falls_back_to(&[same("log.cleaner.max.compaction.lag.ms")])
         .says("A record is compacted at the latest after this time."),
-    row("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2147483639), Effect::Works)
+    row("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2147483639), Effect::None)
         .falls_back_to(&[same("max.decompressed.message.bytes")])
         .says("The largest size that a batch may have once it is decompressed."),
     row("max.message.bytes", Int, Some("1048588"), AtLeast(0), Effect::Works)
@@ -130,9 +130,9 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("min.insync.replicas", Int, Some("1"), AtLeast(1), Effect::Works)
         .falls_back_to(&[same("min.insync.replicas")])
         .says("How many replicas must be in sync for an append with acks=all."),
-    row("preallocate", Boolean, Some("false"), Any, Effect::Works)
-        .falls_back_to(&[same("log.preallocate")])
-        .says("Whether a new segment file gets its full size at once."),
+    row("preallocate", Boolean, Some("false"), Any, Effect::None).falls_back_to(&[same("log.preallocate")]).says(
+        "Whether a new segment file gets its full size at once. Mainstem always reserves space in growing steps.",
+    ),
     row("remote.copy.lag.bytes", Long, Some("-1"), AtLeast(-1), Effect::None)
         .falls_back_to(&[same("log.remote.copy.lag.bytes")])
         .says("How many bytes a segment trails before it is copied to remote storage."),
