@@ -65,6 +65,8 @@ pub enum ControlRecord {
     SnapshotFooter,
     /// The level of the Raft feature, in snapshots and logs of level 1 and later.
     KRaftVersion { level: i16 },
+    /// A Raft message that was encoded elsewhere, its version in front.
+    Raft { kind: ControlKind, value: Vec<u8> },
 }
 
 impl ControlRecord {
@@ -76,6 +78,7 @@ impl ControlRecord {
             ControlRecord::SnapshotHeader { .. } => ControlKind::SnapshotHeader,
             ControlRecord::SnapshotFooter => ControlKind::SnapshotFooter,
             ControlRecord::KRaftVersion { .. } => ControlKind::KRaftVersion,
+            ControlRecord::Raft { kind, .. } => *kind,
         }
     }
 
@@ -101,6 +104,7 @@ impl ControlRecord {
             }
             ControlRecord::SnapshotFooter => {}
             ControlRecord::KRaftVersion { level } => out.extend_from_slice(&level.to_be_bytes()),
+            ControlRecord::Raft { value, .. } => return value.clone(),
         }
         out.push(0); // no tagged fields
         out
@@ -144,6 +148,7 @@ mod tests {
             (ControlRecord::SnapshotHeader { last_contained_log_timestamp: TimestampMs(5) }, 3),
             (ControlRecord::SnapshotFooter, 4),
             (ControlRecord::KRaftVersion { level: 1 }, 5),
+            (ControlRecord::Raft { kind: ControlKind::KRaftVoters, value: vec![0, 0, 1] }, 6),
         ];
         for (record, number) in records {
             assert_eq!(record.key(), [0, 0, 0, number]);
@@ -167,6 +172,7 @@ mod tests {
         };
         assert_eq!(leader.value(), [0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 0]);
         assert_eq!(ControlRecord::SnapshotFooter.value(), [0, 0, 0]);
+        assert_eq!(ControlRecord::Raft { kind: ControlKind::KRaftVoters, value: vec![0, 0, 1] }.value(), [0, 0, 1]);
         let header = ControlRecord::SnapshotHeader { last_contained_log_timestamp: TimestampMs(258) };
         assert_eq!(header.value(), [0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0]);
     }

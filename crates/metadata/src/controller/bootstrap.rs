@@ -6,7 +6,9 @@ use mainstem_kafka_wire::metadata_records::{
     BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord, MetadataRecord,
 };
 
-use crate::image::{ConfigResource, KAFKA_FEATURES};
+use crate::image::{
+    ConfigResource, ELIGIBLE_LEADER_REPLICAS_VERSION, KAFKA_FEATURES, METADATA_VERSION, MetadataVersion,
+};
 
 /// The feature levels of a fresh cluster: what Kafka's `format` command writes into the first snapshot
 /// (`00000000000000000000-0000000000.checkpoint`), between its header and its footer.
@@ -16,18 +18,40 @@ pub fn format_records() -> Vec<MetadataRecord<'static>> {
     finalized.map(|feature| record(feature.name, feature.max)).collect()
 }
 
-/// What the first start of a cluster appends: the feature levels and `min.insync.replicas=1`, in one transaction.
+/// What the first start of a cluster appends when nobody chose levels for it: those of [`format_records`].
 pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
-    let min_in_sync = ConfigRecord {
-        resource_type: ConfigResource::BROKER,
-        resource_name: Cow::Borrowed(""),
-        name: Cow::Borrowed("min.insync.replicas"),
-        value: Some(Cow::Borrowed("1")),
+    bootstrap_records_of(format_records())
+}
+
+/// What the first start of a cluster appends: the records that the folder was formatted with (levels of features, users), and
+/// `min.insync.replicas=1` where eligible replicas are kept; in one transaction where the level of `metadata.version` has them.
+pub fn bootstrap_records_of(format: Vec<MetadataRecord<'static>>) -> Vec<MetadataRecord<'static>> {
+    let level = |name: &str| {
+        let levels = format.iter().filter_map(|record| match record {
+            MetadataRecord::FeatureLevel(feature) if feature.name == name => Some(feature.feature_level),
+            _ => None,
+        });
+        levels.last().unwrap_or(0)
     };
-    let mut records = vec![BeginTransactionRecord { name: Some(Cow::Borrowed("Bootstrap records")) }.into()];
-    records.extend(format_records());
-    records.push(min_in_sync.into());
-    records.push(EndTransactionRecord {}.into());
+    let with_transaction = MetadataVersion(level(METADATA_VERSION)).has_transactions();
+    let with_eligible = level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0;
+    let mut records = Vec::with_capacity(format.len() + 3);
+    if with_transaction {
+        records.push(BeginTransactionRecord { name: Some(Cow::Borrowed("Bootstrap records")) }.into());
+    }
+    records.extend(format);
+    if with_eligible {
+        let min_in_sync = ConfigRecord {
+            resource_type: ConfigResource::BROKER,
+            resource_name: Cow::Borrowed(""),
+            name: Cow::Borrowed("min.insync.replicas"),
+            value: Some(Cow::Borrowed("1")),
+        };
+        records.push(min_in_sync.into());
+    }
+    if with_transaction {
+        records.push(EndTransactionRecord {}.into());
+    }
     records
 }
 
@@ -35,6 +59,7 @@ pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
 mod tests {
     use super::super::test_support::{apply, kinds};
     use super::super::{Controller, bootstrap_records};
+    use super::*;
 
     #[test]
     fn a_fresh_cluster_has_the_levels_of_kafka_4_4() {
@@ -54,6 +79,15 @@ mod tests {
             ("transaction.version", 2),
         ];
         assert_eq!(features, expected.map(|(name, level)| (name.to_string(), level)));
+        assert!(controller.image().is_bootstrapped() && !controller.image().in_transaction());
+    }
+    #[test]
+    fn an_older_level_has_neither_transaction_nor_eligible_replicas() {
+        let level = |name: &'static str, feature_level| FeatureLevelRecord { name: name.into(), feature_level }.into();
+        assert_eq!(kinds(&bootstrap_records_of(vec![level("metadata.version", 7)])), [12]);
+        assert_eq!(kinds(&bootstrap_records_of(vec![level("metadata.version", 25)])), [23, 12, 24]);
+        let mut controller = Controller::default();
+        apply(&mut controller, &bootstrap_records_of(vec![level("metadata.version", 7)]));
         assert!(controller.image().is_bootstrapped() && !controller.image().in_transaction());
     }
 }

@@ -17,7 +17,7 @@ use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_types::{LeaderEpoch, Offset};
 
 pub use assignment::AssignmentError;
-pub use bootstrap::{bootstrap_records, format_records};
+pub use bootstrap::{bootstrap_records, bootstrap_records_of, format_records};
 pub use configs::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration};
 pub use create_partitions::{CreatePartitionsError, NewPartitions};
 pub use create_topics::{CreateTopicError, CreatedTopic, NewTopic, offsets_topic};
