@@ -21,12 +21,9 @@ use crate::topics::{Topic, TopicMap};
 impl State {
     /// Makes the node follow the image.
     pub(crate) fn follow(&self, image: &ClusterImage, delta: &ImageDelta) {
-        self.image.store(Arc::new(image.clone()));
         let everything = self.follow_broker_settings(image, delta);
         let mut topics = TopicMap::clone(&self.topics.load());
-        for (id, name) in &delta.topics_deleted {
-            self.delete_topic(&mut topics, *id, name);
-        }
+        self.delete_topics(&mut topics, delta);
         let mut touched: BTreeSet<TopicId> = delta.topics_created.clone();
         touched.extend(delta.partitions_changed.iter().map(|(id, _)| *id));
         let changed = delta.configs_changed.iter().filter(|resource| resource.kind == ConfigResource::TOPIC);
@@ -39,6 +36,8 @@ impl State {
             self.follow_topic(image, &mut topics, *id);
         }
         self.topics.store(Arc::new(topics));
+        // Last: a partition that the metadata shows can be written and read.
+        self.image.store(Arc::new(image.clone()));
         if !delta.topics_deleted.is_empty() {
             let names: Vec<&str> = delta.topics_deleted.values().map(String::as_str).collect();
             self.groups.topics_deleted(&names);
@@ -78,27 +77,42 @@ impl State {
         Arc::new(resolved)
     }
 
-    fn delete_topic(&self, topics: &mut TopicMap, id: TopicId, name: &str) {
-        let Some(topic) = topics.remove(id) else { return };
-        let delay = Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
-        for partition in &topic.partitions {
+    fn delete_topics(&self, topics: &mut TopicMap, delta: &ImageDelta) {
+        let gone: Vec<_> = delta.topics_deleted.keys().filter_map(|id| topics.remove(*id)).collect();
+        let partitions: Vec<_> = gone
+            .iter()
+            .flat_map(|topic| {
+                let delay = Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
+                topic.partitions.iter().map(move |partition| (partition, delay))
+            })
+            .collect();
+        if partitions.is_empty() {
+            return;
+        }
+        let logs: Vec<_> = partitions.iter().map(|(partition, delay)| (partition.log().as_ref(), *delay)).collect();
+        let deleted = self.folder.delete_logs(&logs);
+        for ((partition, _), deleted) in partitions.iter().zip(deleted) {
+            // After the log was closed: who wakes finds that it is gone.
             partition.close_waits();
-            if let Err(error) = self.folder.delete_log(partition.log(), delay) {
-                tracing::error!("{name}-{}: its folder is not deleted: {error}", partition.index);
+            if let Err(error) = deleted {
+                tracing::error!("{}-{}: its folder is not deleted: {error}", partition.topic, partition.index);
             }
         }
     }
 
-    /// Creates the logs of partitions that this node holds and does not have yet, all at once.
+    /// Creates the logs of partitions that this node holds and does not have yet, all at once. One that cannot be created is
+    /// reported and not served; the others are.
     fn create_missing(&self, image: &ClusterImage, topics: &mut TopicMap, touched: &BTreeSet<TopicId>) {
         let broker = self.config.load();
         let mut wanted = Vec::new();
         let mut places = Vec::new();
         for topic in touched.iter().filter_map(|id| image.topic_by_id(*id)) {
-            let present =
-                topics.by_id(topic.id).and_then(|known| known.partitions.last()).map_or(0, |last| last.index.0 + 1);
+            let known = topics.by_id(topic.id);
             let config = Arc::new(log_config(&self.topic_config(image, &topic.name, &broker), &broker));
-            for (index, partition) in own_partitions(topic, self.node).filter(|(index, _)| *index >= present) {
+            for (index, partition) in own_partitions(topic, self.node) {
+                if known.is_some_and(|known| known.partition(PartitionIndex(index)).is_some()) {
+                    continue;
+                }
                 let name = TopicPartition::new(Arc::clone(&topic.name), PartitionIndex(index));
                 wanted.push((name, topic.id, Arc::clone(&config)));
                 places.push((topic, index, partition));
@@ -107,17 +121,19 @@ impl State {
         if wanted.is_empty() {
             return;
         }
-        match self.folder.create_logs(&wanted) {
-            Ok(logs) => {
-                let mut made: BTreeMap<TopicId, Vec<Arc<Partition>>> = BTreeMap::new();
-                for (log, (topic, index, partition)) in logs.into_iter().zip(places) {
-                    made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log));
-                }
-                for (id, partitions) in made {
-                    self.add_partitions(image, topics, id, partitions, &broker);
-                }
+        let logs = match self.folder.create_logs(&wanted) {
+            Ok(logs) => logs,
+            Err(error) => return tracing::error!("{} partitions cannot be created: {error}", wanted.len()),
+        };
+        let mut made: BTreeMap<TopicId, Vec<Arc<Partition>>> = BTreeMap::new();
+        for (log, (topic, index, partition)) in logs.into_iter().zip(places) {
+            match log {
+                Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log)),
+                Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
             }
-            Err(error) => tracing::error!("{} partitions cannot be created: {error}", wanted.len()),
+        }
+        for (id, partitions) in made {
+            self.add_partitions(image, topics, id, partitions, &broker);
         }
     }
 
@@ -132,6 +148,7 @@ impl State {
         let Some(topic) = image.topic_by_id(id) else { return };
         let mut partitions = topics.by_id(id).map(|known| known.partitions.clone()).unwrap_or_default();
         partitions.extend(new);
+        partitions.sort_by_key(|partition| partition.index);
         let config = self.topic_config(image, &topic.name, broker);
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id, partitions, config }));
     }

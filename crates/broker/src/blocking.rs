@@ -4,6 +4,7 @@
 //! waits for its reply before it sends more work.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -97,7 +98,8 @@ fn work(shared: &Shared) {
     loop {
         if let Some(job) = queue.jobs.pop_front() {
             drop(queue);
-            job();
+            // Whoever waits for it is told by the sender that goes; the thread stays for the others.
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
             queue = shared.queue.lock();
         } else if queue.stopped {
             return;
@@ -108,6 +110,7 @@ fn work(shared: &Shared) {
         }
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +122,14 @@ mod tests {
         assert_eq!(runtime.block_on(pool.run(|| 6 * 7)), Ok(42));
         pool.stop();
         assert_eq!(runtime.block_on(pool.run(|| 1)), Err(Stopped));
+    }
+
+    #[test]
+    fn work_that_panics_takes_no_thread_with_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = BlockingPool::new(1);
+        assert_eq!(runtime.block_on(pool.run(|| std::panic::resume_unwind(Box::new("gone")))), Err::<(), _>(Stopped));
+        assert_eq!(runtime.block_on(pool.run(|| 7)), Ok(7));
+        pool.stop();
     }
 }

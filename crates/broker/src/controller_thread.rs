@@ -59,17 +59,36 @@ impl Core {
         self.log.log().log_end()
     }
 
-    /// Appends records and replays them. Gives what changed.
+    /// Appends records, makes them durable, and replays them. Gives what changed.
     pub fn commit(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
-        let mut delta = ImageDelta::default();
         if records.is_empty() {
-            return Ok(delta);
+            return Ok(ImageDelta::default());
         }
+        let base = self.append(records, now)?;
+        self.log.flush().inspect_err(|_| self.failed = true)?;
+        self.replay(records, base)
+    }
+
+    /// Appends records and replays them; the next [`commit`](Self::commit) makes them durable. For the start, when nobody sees
+    /// the image yet.
+    pub fn prepare(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
+        let base = self.append(records, now)?;
+        self.replay(records, base)
+    }
+
+    fn append(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<Offset, ControllerError> {
         if self.failed {
             return Err(ControllerError::Failed);
         }
-        let level = self.controller.image().metadata_version();
-        let base = self.log.append(records, level, now).inspect_err(|_| self.failed = true)?;
+        let (level, end) = (self.controller.image().metadata_version(), self.next_offset());
+        let appended = self.log.append(records, level, now);
+        // A full disk that took nothing of it leaves the log as it was.
+        self.failed = appended.is_err() && (self.next_offset() != end || self.log.log().failure().is_some());
+        Ok(appended?)
+    }
+
+    fn replay(&mut self, records: &[MetadataRecord<'_>], base: Offset) -> Result<ImageDelta, ControllerError> {
+        let mut delta = ImageDelta::default();
         for (offset, record) in (base.0..).zip(records) {
             let replayed = self.controller.replay(record, Offset(offset), self.log.term(), &mut delta);
             replayed.inspect_err(|_| self.failed = true)?;

@@ -25,6 +25,7 @@ mod metadata_log;
 mod open_logs;
 mod partition;
 mod producer_ids;
+mod quorum;
 mod settings;
 mod start;
 mod state;

@@ -145,7 +145,12 @@ fn take_next<'w, 'i>(
 
 fn open_one(state: &State, wanted: &Wanted<'_>) -> Opened {
     match &wanted.entry {
-        Some(entry) => state.folder.open_log(entry, Arc::clone(&wanted.config)),
+        Some(entry) => {
+            if entry.topic_id.is_none() {
+                state.folder.adopt(entry, wanted.topic.id)?;
+            }
+            state.folder.open_log(entry, Arc::clone(&wanted.config))
+        }
         None => {
             let name = TopicPartition::new(Arc::clone(&wanted.topic.name), PartitionIndex(wanted.index));
             let log = state.folder.create_log(&name, wanted.topic.id, Arc::clone(&wanted.config))?;

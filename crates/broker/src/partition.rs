@@ -186,27 +186,31 @@ impl Partition {
             }
         })?;
         if !appended.duplicate {
-            self.log_end_moved(batch.len());
+            self.log_end_moved(appended.next_offset(), batch.len());
         }
         Ok(appended)
     }
 
-    /// Counts what was appended. Appends of several threads may arrive here out of order: the log end is read anew.
-    fn log_end_moved(&self, bytes: usize) {
+    /// Counts what was appended, and tells readers of its `bytes`. Appends of several threads may arrive here out of order: the
+    /// log end is read anew, and who comes late finds its records counted, but not its bytes.
+    fn log_end_moved(&self, end: Offset, bytes: usize) {
         let mut replica = self.replica.lock();
         let log_end = self.log.log_end();
-        if log_end <= replica.log_end() {
-            return;
-        }
-        match replica.local_log_end(log_end) {
-            Ok(Outcome::HighWatermarkAdvanced { to }) => {
-                self.high_watermark.store(to.0, Ordering::SeqCst);
-                drop(replica);
-                self.commit_waiters.advance(to);
-                self.fetch_waiters.wake(bytes as i64);
+        if log_end > replica.log_end() {
+            match replica.local_log_end(log_end) {
+                Ok(Outcome::HighWatermarkAdvanced { to }) => {
+                    self.high_watermark.store(to.0, Ordering::SeqCst);
+                    drop(replica);
+                    self.commit_waiters.advance(to);
+                }
+                Ok(_) => return,
+                Err(error) => return tracing::error!("{}-{}: {error}", self.topic, self.index),
             }
-            Ok(_) => {}
-            Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
+        } else {
+            drop(replica);
+        }
+        if self.high_watermark() >= end {
+            self.fetch_waiters.wake(bytes as i64);
         }
     }
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use mainstem_env::Rng;
+use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_metadata::config::{BrokerConfig, Listener};
-use mainstem_metadata::controller::{Controller, Decision, NodeAddress, NodeStart, bootstrap_records};
+use mainstem_metadata::controller::{
+    Controller, Decision, NodeAddress, NodeStart, bootstrap_records, bootstrap_records_of,
+};
 use mainstem_metadata::image::{ConfigResource, ImageDelta};
 use mainstem_store::{DataFolder, FolderReport, MetaProperties, MetadataFiles, OpenError, StopKind, StoreEnv};
 use mainstem_types::{NodeId, TopicId};
@@ -17,7 +20,7 @@ use crate::broker::Broker;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::groups::Groups;
 use crate::maintenance::Maintenance;
-use crate::metadata_log::{LoadError, MetadataLog, MetadataWriteError};
+use crate::metadata_log::{LoadError, LoadedMetadata, MetadataLog, MetadataWriteError};
 use crate::open_logs::{OpenReport, open_logs};
 use crate::settings::group_config;
 use crate::state::State;
@@ -65,11 +68,11 @@ impl Broker {
         let (log, metadata_recovery) = folder.open_metadata_log(metadata_config)?;
         let files = MetadataFiles::new(Arc::clone(&env.fs), &log.folder());
         let mut metadata_log = MetadataLog::new(Arc::clone(&log), files, node);
-        let image = metadata_log.load()?;
+        let LoadedMetadata { image, format } = metadata_log.load()?;
         metadata_log.begin_term(env.clock.wall_ms())?;
         let mut core = Core::new(Controller::new(image), metadata_log, env.clock.monotonic());
         let start = node_start(&config, node, directory_id, &*env.rng);
-        let broker_epoch = register(&mut core, &start, &env)?;
+        let broker_epoch = register(&mut core, &start, format, &env)?;
         let image = core.controller().image().clone();
         let own = image.configs(&ConfigResource::broker(node.0));
         let config = config.with_dynamic(image.configs(&ConfigResource::cluster_default()), own)?;
@@ -175,11 +178,18 @@ fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn
     }
 }
 
-/// Bootstraps a new cluster, then registers this node and elects it for what it holds. Gives the broker epoch.
-fn register(core: &mut Core, start: &NodeStart, env: &StoreEnv) -> Result<i64, ControllerError> {
+/// Bootstraps a new cluster, then registers this node and elects it for what it holds: one flush for all of it, the record that
+/// began the term included. Gives the broker epoch.
+fn register(
+    core: &mut Core,
+    start: &NodeStart,
+    format: Vec<MetadataRecord<'static>>,
+    env: &StoreEnv,
+) -> Result<i64, ControllerError> {
     let now = env.clock.wall_ms();
     if !core.controller().image().is_bootstrapped() {
-        let _: ImageDelta = core.commit(&bootstrap_records(), now)?;
+        let records = if format.is_empty() { bootstrap_records() } else { bootstrap_records_of(format) };
+        let _: ImageDelta = core.prepare(&records, now)?;
     }
     let Decision { records, reply } = core.controller().start_node(start, core.next_offset());
     let _: ImageDelta = core.commit(&records, now)?;

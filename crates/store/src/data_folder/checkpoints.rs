@@ -11,8 +11,8 @@ use crate::formats::offset_checkpoint::{self, OffsetsByPartition};
 use crate::partition_log::{PartitionLog, io_error};
 use crate::small_file::{self, Loaded};
 use mainstem_env::Fs;
-use mainstem_types::Offset;
-use std::collections::BTreeMap;
+use mainstem_types::{Offset, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
@@ -20,7 +20,7 @@ const LOG_STARTS: &str = "log-start-offset-checkpoint";
 const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 
 /// What the files said when the folder was opened.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     pub(super) recovery_points: OffsetsByPartition,
     pub(super) log_starts: OffsetsByPartition,
@@ -65,32 +65,61 @@ fn note<T>(loaded: Loaded<T>, path: PathBuf, unreadable: &mut Vec<(PathBuf, Stri
     loaded.content()
 }
 
-/// What was written last, so that nothing is written twice.
+/// The files as they are on the disk, so that nothing is written twice.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
-    written: BTreeMap<&'static str, Vec<u8>>,
+    log_starts: OffsetsByPartition,
+    recovery_points: OffsetsByPartition,
+    high_watermarks: OffsetsByPartition,
     positions: Option<BTreeMap<String, i64>>,
     generation: u64,
 }
 
 impl Checkpoints {
-    pub(super) fn new(generation: u64) -> Self {
-        Checkpoints { written: BTreeMap::new(), positions: None, generation }
+    pub(super) fn new(known: &Known) -> Self {
+        Checkpoints {
+            log_starts: known.log_starts.clone(),
+            recovery_points: known.recovery_points.clone(),
+            high_watermarks: known.high_watermarks.clone(),
+            positions: None,
+            generation: known.generation,
+        }
+    }
+
+    fn knows(&self, partition: &TopicPartition) -> bool {
+        let files = [&self.log_starts, &self.recovery_points, &self.high_watermarks];
+        files.iter().any(|file| file.contains_key(partition))
+    }
+}
+
+impl Known {
+    /// Keeps what is said of these partitions alone.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
+        self.files().into_iter().for_each(|file| file.retain(|partition, _| wanted(partition)));
+    }
+
+    /// The partition has gone, or begins anew.
+    pub(super) fn forget(&mut self, partition: &TopicPartition) {
+        for file in self.files() {
+            file.remove(partition);
+        }
+    }
+
+    fn files(&mut self) -> [&mut OffsetsByPartition; 3] {
+        [&mut self.recovery_points, &mut self.log_starts, &mut self.high_watermarks]
     }
 }
 
 impl DataFolder {
-    /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks that are given. They
-    /// hold the partitions in `logs` alone, so give all that are open, with the metadata log.
+    /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks that are given.
+    /// What they say of a folder whose log could not be opened stays.
     ///
     /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about once a minute, and
-    /// after log starts were raised.
+    /// after log starts were raised. Give all logs that are open, with the metadata log.
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let mut checkpoints = self.checkpoints.lock();
-        let mut recovery_points = OffsetsByPartition::new();
-        let mut log_starts = OffsetsByPartition::new();
-        let mut high_watermarks = OffsetsByPartition::new();
-        let mut positions = BTreeMap::new();
+        let mut next = self.known.lock().clone();
+        next.positions.clear();
         let metadata = metadata_partition();
         for (log, high_watermark) in logs {
             let partition = log.partition();
@@ -98,30 +127,57 @@ impl DataFolder {
             log.first_unstable_offset(*high_watermark);
             let Some(entry) = log.checkpoint_entry() else { continue };
             if *partition == metadata {
-                positions.insert(names::METADATA_FOLDER.to_owned(), entry.recovery_point.0);
+                next.positions.insert(names::METADATA_FOLDER.to_owned(), entry.recovery_point.0);
                 continue;
             }
-            recovery_points.insert(partition.clone(), entry.recovery_point);
-            high_watermarks.insert(partition.clone(), *high_watermark);
-            if entry.log_start_matters {
-                log_starts.insert(partition.clone(), entry.log_start);
-            }
+            next.recovery_points.insert(partition.clone(), entry.recovery_point);
+            next.high_watermarks.insert(partition.clone(), *high_watermark);
+            match entry.log_start_matters {
+                true => next.log_starts.insert(partition.clone(), entry.log_start),
+                false => next.log_starts.remove(partition),
+            };
         }
-        // Log starts first: what was deleted must not come back because a later file could not be written.
-        let files = [(LOG_STARTS, log_starts), (RECOVERY_POINTS, recovery_points), (HIGH_WATERMARKS, high_watermarks)];
-        for (name, offsets) in files {
-            self.replace(&mut checkpoints, name, offset_checkpoint::encode(&offsets))?;
-        }
+        let positions = std::mem::take(&mut next.positions);
+        self.replace_kafkas(&mut checkpoints, next)?;
         self.replace_ours(&mut checkpoints, positions)
     }
 
-    fn replace(&self, checkpoints: &mut Checkpoints, name: &'static str, bytes: Vec<u8>) -> Result<(), OpenError> {
-        if checkpoints.written.get(name) == Some(&bytes) {
+    /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same name, and
+    /// their log start would hide the records of the new ones after a crash.
+    pub(super) fn forget_in_checkpoints<'p>(
+        &self,
+        partitions: impl Iterator<Item = &'p TopicPartition>,
+    ) -> Result<(), OpenError> {
+        let mut checkpoints = self.checkpoints.lock();
+        let stale: BTreeSet<_> = partitions.filter(|partition| checkpoints.knows(partition)).cloned().collect();
+        if stale.is_empty() {
+            return Ok(());
+        }
+        stale.iter().for_each(|partition| self.known.lock().forget(partition));
+        let mut next = Known {
+            log_starts: checkpoints.log_starts.clone(),
+            recovery_points: checkpoints.recovery_points.clone(),
+            high_watermarks: checkpoints.high_watermarks.clone(),
+            ..Known::default()
+        };
+        stale.iter().for_each(|partition| next.forget(partition));
+        self.replace_kafkas(&mut checkpoints, next)
+    }
+
+    /// Log starts first: what was deleted must not come back because a later file could not be written.
+    fn replace_kafkas(&self, checkpoints: &mut Checkpoints, next: Known) -> Result<(), OpenError> {
+        self.replace(LOG_STARTS, &mut checkpoints.log_starts, next.log_starts)?;
+        self.replace(RECOVERY_POINTS, &mut checkpoints.recovery_points, next.recovery_points)?;
+        self.replace(HIGH_WATERMARKS, &mut checkpoints.high_watermarks, next.high_watermarks)
+    }
+
+    fn replace(&self, name: &str, on_disk: &mut OffsetsByPartition, next: OffsetsByPartition) -> Result<(), OpenError> {
+        if *on_disk == next {
             return Ok(());
         }
         let path = self.path.join(name);
-        self.env.fs.atomic_write(&path, &bytes).map_err(io_error(&path))?;
-        checkpoints.written.insert(name, bytes);
+        self.env.fs.atomic_write(&path, &offset_checkpoint::encode(&next)).map_err(io_error(&path))?;
+        *on_disk = next;
         Ok(())
     }
 

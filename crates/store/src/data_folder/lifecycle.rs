@@ -18,13 +18,22 @@ impl DataFolder {
         entry: &FolderEntry,
         config: Arc<LogConfig>,
     ) -> Result<(Arc<PartitionLog>, LogRecovery), OpenError> {
-        let facts = OpenFacts {
-            clean: self.clean,
-            recovery_point: self.known.recovery_points.get(&entry.partition).copied(),
-            log_start: self.known.log_starts.get(&entry.partition).copied(),
+        let facts = {
+            let known = self.known.lock();
+            OpenFacts {
+                clean: self.clean,
+                recovery_point: known.recovery_points.get(&entry.partition).copied(),
+                log_start: known.log_starts.get(&entry.partition).copied(),
+            }
         };
         let (log, recovery) = PartitionLog::open(&self.env, &entry.path, entry.partition.clone(), &facts, config)?;
         Ok((Arc::new(log), recovery))
+    }
+
+    /// Gives a folder without a readable `partition.metadata` (of an old Kafka, or of a creation that a crash interrupted) its
+    /// topic's id, durably: from here on it cannot be taken for the folder of a later topic of the same name.
+    pub fn adopt(&self, entry: &FolderEntry, topic_id: TopicId) -> Result<(), OpenError> {
+        PartitionLog::write_topic_id(self.env.fs.as_ref(), &entry.path, topic_id)
     }
 
     /// Creates the folder of a new partition, durably.
@@ -35,18 +44,18 @@ impl DataFolder {
         config: Arc<LogConfig>,
     ) -> Result<Arc<PartitionLog>, OpenError> {
         let mut logs = self.create_logs(&[(partition.clone(), topic_id, config)])?;
-        logs.pop().ok_or_else(|| OpenError::Exists { path: self.path.clone() })
+        logs.pop().unwrap_or_else(|| Err(OpenError::Exists { path: self.path.clone() }))
     }
 
-    /// As [`DataFolder::create_log`] for many, with one sync of the folder for all of them. On an error those created so far stay; they are
-    /// found at the next start.
-    pub fn create_logs(&self, partitions: &[NewLog]) -> Result<Vec<Arc<PartitionLog>>, OpenError> {
-        let mut logs = Vec::with_capacity(partitions.len());
-        for (partition, topic_id, config) in partitions {
+    /// As [`DataFolder::create_log`] for many, with one sync of the folder for all of them. One result a partition, in their order; an
+    /// error of the whole says that none of them may be used. What was created so far stays; it is found at the next start.
+    pub fn create_logs(&self, partitions: &[NewLog]) -> Result<Vec<Result<Arc<PartitionLog>, OpenError>>, OpenError> {
+        self.forget_in_checkpoints(partitions.iter().map(|(partition, ..)| partition))?;
+        let create = |(partition, topic_id, config): &NewLog| {
             let folder = self.path.join(partition.to_string());
-            let log = PartitionLog::create(&self.env, &folder, partition.clone(), *topic_id, Arc::clone(config))?;
-            logs.push(Arc::new(log));
-        }
+            PartitionLog::create(&self.env, &folder, partition.clone(), *topic_id, Arc::clone(config)).map(Arc::new)
+        };
+        let logs = partitions.iter().map(create).collect();
         self.env.fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
         Ok(logs)
     }
@@ -54,8 +63,28 @@ impl DataFolder {
     /// Closes a log and renames its folder to `<topic>-<partition>.<id>-delete`, durably. Its files go with
     /// [`DataFolder::remove_due`], after `delay`; readers that hold slices go on.
     pub fn delete_log(&self, log: &PartitionLog, delay: Duration) -> Result<(), OpenError> {
-        log.close_for_deletion();
-        self.leave(&log.folder(), log.partition(), delay)
+        self.delete_logs(&[(log, delay)]).pop().unwrap_or(Ok(()))
+    }
+
+    /// As [`DataFolder::delete_log`] for many, with one sync of the folder for all of them. One result a log, in their order.
+    pub fn delete_logs(&self, logs: &[(&PartitionLog, Duration)]) -> Vec<Result<(), OpenError>> {
+        let renamed: Vec<_> = logs
+            .iter()
+            .map(|(log, delay)| {
+                log.close_for_deletion();
+                self.rename_away(&log.folder(), log.partition(), Parting::Delete).map(|path| (path, *delay))
+            })
+            .collect();
+        let synced = self.env.fs.sync_dir(&self.path);
+        let settle = |renamed: Result<(PathBuf, Duration), OpenError>| {
+            let (path, delay) = renamed?;
+            self.leaving.lock().push((path, self.env.clock.monotonic() + delay));
+            match &synced {
+                Ok(()) => Ok(()),
+                Err(error) => Err(io_error(&self.path)(std::io::Error::new(error.kind(), error.to_string()))),
+            }
+        };
+        renamed.into_iter().map(settle).collect()
     }
 
     /// Deletes a folder of the report that was never opened (its topic was deleted while the broker was down).
@@ -82,11 +111,17 @@ impl DataFolder {
     }
 
     fn part(&self, folder: &Path, partition: &TopicPartition, parting: Parting) -> Result<PathBuf, OpenError> {
+        let to = self.rename_away(folder, partition, parting)?;
+        self.env.fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
+        Ok(to)
+    }
+
+    fn rename_away(&self, folder: &Path, partition: &TopicPartition, parting: Parting) -> Result<PathBuf, OpenError> {
         let mut id = [0; 16];
         self.env.rng.fill(&mut id).map_err(io_error(folder))?;
         let to = self.path.join(names::parted_folder(partition, parting, u128::from_be_bytes(id)));
-        let fs = self.env.fs.as_ref();
-        fs.rename(folder, &to).and_then(|()| fs.sync_dir(&self.path)).map_err(io_error(folder))?;
+        self.env.fs.rename(folder, &to).map_err(io_error(folder))?;
+        self.known.lock().forget(partition);
         Ok(to)
     }
 

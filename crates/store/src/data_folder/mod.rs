@@ -12,6 +12,7 @@ mod tests;
 
 pub use classify::{FolderEntry, FolderReport, StopKind};
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +39,8 @@ pub struct DataFolder {
     /// Keeps the lock.
     _lock: Arc<dyn File>,
     clean: bool,
-    /// As found at the start.
-    known: Known,
+    /// What the checkpoints said at the start of the folders that were there, and still are.
+    known: Mutex<Known>,
     checkpoints: Mutex<Checkpoints>,
     /// `-delete` folders, and the monotonic time at which each may go.
     leaving: Mutex<Vec<(PathBuf, Duration)>>,
@@ -52,20 +53,18 @@ impl DataFolder {
         fs.create_dir_all_synced(path).map_err(io_error(path))?;
         let lock = take_lock(env, path)?;
         let mut report = classify::classify(fs, path)?;
-        let known = Known::load(fs, path, &mut report.unreadable)?;
-        let abort = path.join(lock::ABORT_FILE_NAME);
-        fs.atomic_write(&abort, &lock::encode(std::process::id())).map_err(io_error(&abort))?;
-        let mark = path.join(clean_shutdown::FILE_NAME);
-        if fs.exists(&mark).map_err(io_error(&mark))? {
-            fs.remove_file(&mark).and_then(|()| fs.sync_dir(path)).map_err(io_error(&mark))?;
-        }
+        let mut known = Known::load(fs, path, &mut report.unreadable)?;
+        let checkpoints = Mutex::new(Checkpoints::new(&known));
+        let found: HashSet<_> = report.partitions.iter().map(|entry| &entry.partition).collect();
+        known.retain(|partition| found.contains(partition));
+        mark_in_use(env, path)?;
         let folder = DataFolder {
             env: Arc::clone(env),
             path: path.to_owned(),
             _lock: lock,
             clean: matches!(report.stop, StopKind::Clean { .. }),
-            checkpoints: Mutex::new(Checkpoints::new(known.generation)),
-            known,
+            checkpoints,
+            known: Mutex::new(known),
             leaving: Mutex::default(),
         };
         let found = report.parted.iter().filter(|(_, _, parting)| *parting == names::Parting::Delete);
@@ -108,7 +107,7 @@ impl DataFolder {
         }
         let facts = OpenFacts {
             clean: false,
-            recovery_point: self.known.positions.get(names::METADATA_FOLDER).map(|position| Offset(*position)),
+            recovery_point: self.known.lock().positions.get(names::METADATA_FOLDER).map(|position| Offset(*position)),
             log_start: None,
         };
         let (log, recovery) = PartitionLog::open(&self.env, &folder, partition, &facts, config)?;
@@ -127,7 +126,7 @@ impl DataFolder {
 
     /// High watermarks as of the last checkpoint.
     pub fn high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {
-        self.known.high_watermarks.get(partition).copied()
+        self.known.lock().high_watermarks.get(partition).copied()
     }
 
     /// Bytes that can still be written.
@@ -158,6 +157,21 @@ impl DataFolder {
         let abort = self.path.join(lock::ABORT_FILE_NAME);
         fs.remove_file(&abort).and_then(|()| fs.sync_dir(&self.path)).map_err(io_error(&abort))
     }
+}
+
+/// Writes `abort` and removes the mark of an orderly stop. One sync for both names: with either of them lost the other one, or the
+/// absence of both, still says "unclean" as long as no log was touched. What `abort` holds is for people, so it needs no sync.
+fn mark_in_use(env: &StoreEnv, path: &Path) -> Result<(), OpenError> {
+    let fs = env.fs.as_ref();
+    let abort = path.join(lock::ABORT_FILE_NAME);
+    let written = fs.open(&abort, &OpenOptions::create_empty());
+    let written = written.and_then(|file| file.write_all_at(&lock::encode(std::process::id()), 0));
+    written.map_err(io_error(&abort))?;
+    let mark = path.join(clean_shutdown::FILE_NAME);
+    if fs.exists(&mark).map_err(io_error(&mark))? {
+        fs.remove_file(&mark).map_err(io_error(&mark))?;
+    }
+    fs.sync_dir(path).map_err(io_error(path))
 }
 
 fn metadata_partition() -> TopicPartition {

@@ -79,6 +79,7 @@ fn a_clean_stop_is_recognised_and_leaves_kafka_s_files() {
             (partition("orders", 1), TopicId([7; 16]), config()),
         ])
         .unwrap();
+    let logs: Vec<_> = logs.into_iter().map(Result::unwrap).collect();
     append(&logs[0], 30);
     logs[0].raise_log_start(Offset(11), Offset(30)).unwrap();
     let all = with_watermarks(&[metadata, Arc::clone(&logs[0]), Arc::clone(&logs[1])]);
@@ -210,7 +211,7 @@ fn life(fs: &MemFs, durable: &mut [i64; 2], deleted: &mut bool) -> Option<()> {
     let (metadata, _) = folder.open_metadata_log(config()).ok()?;
     if report.partitions.is_empty() {
         let new: Vec<_> = ["a", "b"].map(|topic| (partition(topic, 0), TopicId([7; 16]), config())).into();
-        logs = folder.create_logs(&new).ok()?;
+        logs = folder.create_logs(&new).ok()?.into_iter().collect::<Result<_, _>>().ok()?;
     }
     for log in logs.iter().chain([&metadata]) {
         let before = log.log_end();

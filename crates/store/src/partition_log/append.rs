@@ -69,7 +69,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state, &config);
+        self.after_append(state);
         Ok(appended)
     }
 
@@ -115,7 +115,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state, &config);
+        self.after_append(state);
         Ok(appended)
     }
 
@@ -248,8 +248,10 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Asks for a sync if the settings say so.
-    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, config: &LogConfig) {
+    /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes them to `disk`
+    /// then asks for a sync of everything up to the log end, so either of the two covers this append.
+    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+        let config = self.config.load();
         let due = config.durability == Durability::Disk
             || state.next_offset.0 - self.durability.end().0 >= config.flush_messages;
         if due {

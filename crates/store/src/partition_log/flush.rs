@@ -110,7 +110,10 @@ impl PartitionLog {
         if self.failure().is_none() {
             let grown = {
                 let mut state = self.state.lock();
-                let grown = state.bytes_since_checkpoint >= CHECKPOINT_SYNC_BYTES && !state.closed;
+                // A log start that is written down must not lie above what a power cut leaves: offsets would go back.
+                let grown = (state.bytes_since_checkpoint >= CHECKPOINT_SYNC_BYTES
+                    || state.log_start > self.durability.end())
+                    && !state.closed;
                 if grown {
                     state.bytes_since_checkpoint = 0;
                     self.take_snapshot(&mut state)?;

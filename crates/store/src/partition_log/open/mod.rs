@@ -22,7 +22,7 @@ use crate::partition_log::views::{SegmentEnd, SegmentFile, random_below};
 use crate::partition_log::{PartitionLog, StoreEnv, journal_options, segment_base};
 use crate::small_file::{self, Loaded};
 use arc_swap::ArcSwap;
-use mainstem_env::OpenOptions;
+use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, Location, OpenError as JournalError, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 use parking_lot::Mutex;
@@ -61,11 +61,16 @@ impl PartitionLog {
             fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
         }
         // Last, because it syncs the folder: the first segment must not vanish while a later one stays.
-        let metadata = folder.join(METADATA_FILE);
-        fs.atomic_write(&metadata, &partition_metadata::encode(topic_id)).map_err(io_error(&metadata))?;
+        PartitionLog::write_topic_id(fs, folder, topic_id)?;
         let facts = OpenFacts { clean: true, ..OpenFacts::default() };
         let (log, _) = PartitionLog::open(env, folder, partition, &facts, config)?;
         Ok(log)
+    }
+
+    /// Writes `partition.metadata`, durably.
+    pub(crate) fn write_topic_id(fs: &dyn Fs, folder: &Path, topic_id: TopicId) -> Result<(), OpenError> {
+        let path = folder.join(METADATA_FILE);
+        fs.atomic_write(&path, &partition_metadata::encode(topic_id)).map_err(io_error(&path))
     }
 
     /// Opens an existing folder; scans from the recovery point on unless the stop was clean. The usual way is [`crate::DataFolder::open_log`].
@@ -313,6 +318,10 @@ impl<'a> Opening<'a> {
             hints: Mutex::default(),
             failed: OnceLock::new(),
         };
+        if let Some(log_start) = self.facts.log_start.filter(|log_start| *log_start > log.log_end()) {
+            // The records up to the log start were lost with a power cut; their offsets were seen and are not given again.
+            log.restart_at(log_start)?;
+        }
         Ok((log, opened.recovery))
     }
 }

@@ -153,6 +153,7 @@ impl Model {
                 self.lose_from(end);
                 self.durable = self.durable.min(end);
                 self.facts.recovery_point = self.facts.recovery_point.map(|point| point.min(Offset(end as i64)));
+                self.facts.log_start = self.facts.log_start.map(|start| start.min(Offset(end as i64)));
             }
             Op::Reopen => {
                 self.apply(&Op::Checkpoint);
