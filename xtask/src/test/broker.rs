@@ -3,7 +3,7 @@
 use super::Places;
 use super::options::{Against, Options};
 use super::process::{end_group, spawn_logged, wait};
-use super::suites::Suite;
+use super::suites::{Brokers, Suite};
 use anyhow::{Context, Result, bail};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ struct Running {
 
 impl Broker {
     pub fn start(places: &Places, options: &Options, suite: &Suite) -> Result<Self> {
-        if suite.starts_its_broker {
+        if suite.brokers != Brokers::Given {
             let environment = match options.against {
                 Against::Kafka => ("MAINSTEM_PEER", "kafka".to_owned()),
                 _ => ("MAINSTEM_BINARY", places.binary().to_string_lossy().into_owned()),

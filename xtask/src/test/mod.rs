@@ -129,7 +129,7 @@ fn client_suite(
         Err(error) => return Report::broken(&name, format!("{error:#}")),
     };
     let command = suite.command(places, &broker.environment);
-    let mut report = progress.run(&name, suite.runner, command, &places.log(&name), suite.limit());
+    let mut report = progress.run(&name, suite.runner, command, &places.log(&name), suites::LIMIT);
     if let Err(error) = broker.stop() {
         report.add_problem(format!("the broker: {error:#}"));
     }

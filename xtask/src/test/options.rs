@@ -1,6 +1,6 @@
 //! The arguments of `cargo xtask test`.
 
-use super::suites::{SUITES, Suite};
+use super::suites::{Brokers, SUITES, Suite};
 use anyhow::{Result, bail};
 
 /// Which broker the client suites speak to.
@@ -9,6 +9,17 @@ pub enum Against {
     Mainstem,
     Kafka,
     Running(String),
+}
+
+impl Against {
+    /// A broker that runs already is never killed, and the turns of Mainstem and Kafka need Mainstem.
+    fn allows(&self, brokers: Brokers) -> bool {
+        match self {
+            Self::Mainstem => true,
+            Self::Kafka => brokers != Brokers::BothBySuite,
+            Self::Running(_) => brokers == Brokers::Given,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -50,9 +61,7 @@ impl Options {
         if !chose {
             (options.rust, options.fuzz, options.suites) = (true, true, SUITES.iter().collect());
         }
-        if let Against::Running(_) = options.against {
-            options.suites.retain(|suite| !suite.starts_its_broker);
-        }
+        options.suites.retain(|suite| options.against.allows(suite.brokers));
         Ok(options)
     }
 
@@ -100,8 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn a_running_broker_is_never_killed() {
-        assert!(!names(&parse("--against 127.0.0.1:5 clients").unwrap()).contains(&"process"));
+    fn a_running_broker_is_never_killed_and_the_journey_needs_mainstem() {
+        let kafka = parse("--against kafka clients").unwrap();
+        assert_eq!((names(&kafka).contains(&"process"), names(&kafka).contains(&"journey")), (true, false));
+        let running = parse("--against 127.0.0.1:5 clients").unwrap();
+        assert_eq!((names(&running).contains(&"process"), names(&running).contains(&"journey")), (false, false));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use super::counts::Runner;
 use std::process::Command;
 use std::time::Duration;
 
+/// How long a suite may take.
+pub const LIMIT: Duration = Duration::from_secs(15 * 60);
+
 /// What has to be fetched before a suite can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
@@ -15,43 +18,48 @@ pub enum Need {
     KafkaJars,
 }
 
+/// Where the broker of a suite comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brokers {
+    /// One is started for the suite, of whatever kind is under test.
+    Given,
+    /// The suite starts and kills brokers of the kind under test itself.
+    StartedBySuite,
+    /// The suite starts Mainstem and a real Kafka in turns.
+    BothBySuite,
+}
+
 #[derive(Debug)]
 pub struct Suite {
+    /// As in `cargo xtask test clients NAME`.
     pub name: &'static str,
+    /// From the project's root.
+    folder: &'static str,
     pub needs: &'static [Need],
     pub runner: Runner,
-    limit_seconds: u64,
-    /// The suite starts (and kills) brokers itself.
-    pub starts_its_broker: bool,
+    pub brokers: Brokers,
+}
+
+const fn suite(
+    name: &'static str,
+    folder: &'static str,
+    runner: Runner,
+    needs: &'static [Need],
+    brokers: Brokers,
+) -> Suite {
+    Suite { name, folder, needs, runner, brokers }
 }
 
 /// In the order in which they start: the long ones first.
 pub const SUITES: &[Suite] = &[
-    Suite { name: "go", needs: &[Need::Go], runner: Runner::Go, limit_seconds: 600, starts_its_broker: false },
-    Suite {
-        name: "tools",
-        needs: &[Need::Venv, Need::KafkaJars],
-        runner: Runner::Pytest,
-        limit_seconds: 600,
-        starts_its_broker: false,
-    },
-    Suite {
-        name: "process",
-        needs: &[Need::Venv],
-        runner: Runner::Pytest,
-        limit_seconds: 900,
-        starts_its_broker: true,
-    },
-    Suite {
-        name: "python",
-        needs: &[Need::Venv],
-        runner: Runner::Pytest,
-        limit_seconds: 600,
-        starts_its_broker: false,
-    },
-    Suite { name: "java", needs: &[Need::Java], runner: Runner::Maven, limit_seconds: 600, starts_its_broker: false },
-    Suite { name: "kcat", needs: &[Need::Venv], runner: Runner::Pytest, limit_seconds: 300, starts_its_broker: false },
-    Suite { name: "node", needs: &[Need::Node], runner: Runner::Node, limit_seconds: 300, starts_its_broker: false },
+    suite("journey", "tests/journey", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::BothBySuite),
+    suite("go", "tests/clients/go", Runner::Go, &[Need::Go], Brokers::Given),
+    suite("tools", "tests/clients/tools", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::Given),
+    suite("process", "tests/clients/process", Runner::Pytest, &[Need::Venv], Brokers::StartedBySuite),
+    suite("python", "tests/clients/python", Runner::Pytest, &[Need::Venv], Brokers::Given),
+    suite("java", "tests/clients/java", Runner::Maven, &[Need::Java], Brokers::Given),
+    suite("kcat", "tests/clients/kcat", Runner::Pytest, &[Need::Venv], Brokers::Given),
+    suite("node", "tests/clients/node", Runner::Node, &[Need::Node], Brokers::Given),
 ];
 
 impl Suite {
@@ -63,32 +71,24 @@ impl Suite {
         format!("clients/{}", self.name)
     }
 
-    pub fn limit(&self) -> Duration {
-        Duration::from_secs(self.limit_seconds)
-    }
-
     /// The runner's command line. `environment` says where the broker is.
     pub fn command(&self, places: &Places, environment: &[(String, String)]) -> Command {
         let mut command = match self.runner {
-            Runner::Go => go(places),
+            Runner::Go => go(places, self.folder),
             Runner::Maven => maven(places, "test"),
             Runner::Node => node(places),
-            _ => pytest(places, self.name),
+            _ => pytest(places, self),
         };
         command.envs(environment.iter().cloned()).env("MAINSTEM_CLIENTS_DIR", &places.clients);
         command
     }
 }
 
-fn pytest(places: &Places, suite: &str) -> Command {
-    let folder = places.root.join("tests/clients");
+fn pytest(places: &Places, suite: &Suite) -> Command {
     let mut command = Command::new(places.clients.join("venv/bin/python"));
-    command
-        .current_dir(folder)
-        .args(["-m", "pytest", "-v", "--durations=5", suite])
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let scratch = places.clients.join(format!("pytest-{suite}"));
-    command.arg("--basetemp").arg(scratch);
+    command.current_dir(&places.root).args(["-m", "pytest", "-v", "--durations=5", suite.folder]);
+    command.arg("--basetemp").arg(places.clients.join(format!("pytest-{}", suite.name)));
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
@@ -98,9 +98,9 @@ fn node(places: &Places) -> Command {
     command
 }
 
-fn go(places: &Places) -> Command {
+fn go(places: &Places, folder: &str) -> Command {
     let mut command = Command::new(places.clients.join("go/clients.test"));
-    command.current_dir(places.root.join("tests/clients/go")).args(["-test.v", "-test.timeout=9m"]);
+    command.current_dir(places.root.join(folder)).args(["-test.v", "-test.timeout=9m"]);
     command
 }
 
