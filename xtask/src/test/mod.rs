@@ -95,7 +95,11 @@ pub fn prepare_only(arguments: &[String]) -> Result<bool> {
 
 fn rust_tests(places: &Places, options: &Options, progress: &Progress) -> Report {
     let mut command = Command::new("cargo");
-    command.current_dir(&places.root).args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(&options.cargo);
+    command.current_dir(&places.root).args(["test", "--locked", "--no-fail-fast"]);
+    match options.cargo.as_slice() {
+        [] => command.arg("--workspace"),
+        chosen => command.args(chosen),
+    };
     progress.run("rust", Runner::Cargo, command, &places.log("rust"), RUST_LIMIT)
 }
 

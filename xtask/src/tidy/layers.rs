@@ -49,14 +49,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mainstem-client", &["mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
     ("mainstem", &["mainstem-client", "mainstem-server", "mainstem-types"]),
     (
+        // Fuzzing drives the doors from above, as a test does.
         "mainstem-fuzz",
         &[
+            "mainstem-server",
+            "mainstem-kafka",
+            "mainstem-broker",
             "mainstem-kafka-wire",
             "mainstem-record",
             "mainstem-journal",
             "mainstem-store",
             "mainstem-metadata",
             "mainstem-coordinator",
+            "mainstem-replica",
             "mainstem-env",
             "mainstem-types",
         ],
