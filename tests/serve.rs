@@ -1,83 +1,10 @@
 //! `mainstem serve` as a process: settings, start, stop.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod support;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use std::io::{Read, Write};
 
-fn mainstem(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mainstem"));
-    // Variables of whoever runs the tests are no part of them.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTEM_")) {
-        command.env_remove(name);
-    }
-    command.args(arguments);
-    command
-}
-
-fn last_line(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
-}
-
-/// Runs a command that must fail, and gives its last line on standard error.
-fn failure(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    last_line(&output)
-}
-
-struct Server {
-    child: Child,
-    lines: Vec<String>,
-}
-
-impl Server {
-    /// Starts a broker and waits until it says `ready`.
-    fn start(data: &Path, more: &[&str]) -> Server {
-        let mut command = mainstem(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(data).args(more).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().unwrap();
-        let mut lines = Vec::new();
-        for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
-            lines.push(line.unwrap());
-            if lines.last().is_some_and(|line| line == "ready") {
-                return Server { child, lines };
-            }
-        }
-        panic!("it ended with {:?} after {lines:?}", child.wait());
-    }
-
-    fn address(&self) -> String {
-        let line = self.lines.iter().find_map(|line| line.strip_prefix("listening on ")).unwrap();
-        line.split(' ').next().unwrap().to_owned()
-    }
-
-    fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    fn exit_code(mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It has ended already when the test is good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::{PATIENCE, Server, failure, mainstem};
 
 /// ApiVersions version 0, correlation id 7.
 const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];

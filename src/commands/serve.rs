@@ -67,7 +67,7 @@ impl Serve {
         say(concat!("mainstem ", env!("CARGO_PKG_VERSION")));
         let server = Server::start(config)?;
         for line in server.report() {
-            say(&line);
+            say(line);
         }
         let signals = watch_signals(&server)?;
         say("ready");

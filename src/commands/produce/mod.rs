@@ -17,7 +17,8 @@ use bytes::Bytes;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mainstem_client::{
-    Acks, Codec, Delivery, NewRecord, PartitionIndex, ProduceError, Producer, ProducerConfig, Receipt,
+    Acks, Client, Codec, Delivery, Isolation, NewRecord, OffsetSpec, PartitionIndex, ProduceError, Producer,
+    ProducerConfig, Receipt, Topic, TopicPartition,
 };
 
 use crate::Usage;
@@ -31,6 +32,8 @@ use summary::Summary;
 const DELIVERIES_MAX: usize = 100_000;
 /// How long a batch waits for more lines: no delay for a person who types, and much larger batches from a pipe.
 const LINGER: Duration = Duration::from_millis(5);
+
+const INTERRUPTED: &str = "interrupted: the rest of the input was not read";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +71,7 @@ pub struct Produce {
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = codec_parser())]
     codec: Codec,
     /// Whose confirmation a record waits for: nobody's, the leader's, that of all in-sync replicas [default: all]
-    #[arg(long, value_name = "ACKS", value_enum)]
+    #[arg(long, value_name = "ACKS", value_enum, allow_negative_numbers = true)]
     acks: Option<AcksChoice>,
     /// All records go to this partition
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
@@ -126,6 +129,9 @@ impl Produce {
         };
         let sent = sending.send_all(lines, &mut interrupt).await;
         let delivered = sending.await_all(&mut interrupt).await;
+        if self.acks == Some(AcksChoice::None) {
+            self.await_sockets(&client, &topic).await?;
+        }
         sending.progress.clear();
         note(&sending.summary.in_words());
         sent.and(delivered)
@@ -145,6 +151,17 @@ impl Produce {
             delivery_timeout: self.cluster.timeout,
             ..Default::default()
         }
+    }
+
+    /// What nobody confirms may wait in this process yet, and would end with it. A question on the same connections is
+    /// answered after all that was sent before it.
+    async fn await_sockets(&self, client: &Client, topic: &Topic) -> anyhow::Result<()> {
+        let wanted = topic
+            .partitions
+            .iter()
+            .map(|partition| (TopicPartition::new(topic.name.clone(), partition.index), OffsetSpec::Latest));
+        let answered = client.list_offsets(&wanted.collect::<Vec<_>>(), Isolation::ReadUncommitted).await;
+        answered.map(|_| ()).map_err(|error| self.cluster.explain_topic(&self.topic, error))
     }
 
     /// A record with all that does not come from its line.
@@ -176,14 +193,25 @@ impl Sending<'_> {
     async fn send_all(&mut self, mut lines: Lines, interrupt: &mut Interrupt) -> anyhow::Result<()> {
         loop {
             let has_room = self.deliveries.len() < DELIVERIES_MAX;
-            tokio::select! {
+            let line = tokio::select! {
                 line = lines.next(), if has_room => match line {
-                    Some(line) => self.send(line.context("the input cannot be read any further")?).await?,
+                    Some(line) => line.context("the input cannot be read any further")?,
                     None => return Ok(()),
                 },
-                (line, fate) = next_fate(&mut self.deliveries) => self.settle(line, fate)?,
-                () = self.progress.due() => self.progress.show(&self.summary),
-                () = interrupt.came() => bail!("interrupted: the rest of the input was not read"),
+                (line, fate) = next_fate(&mut self.deliveries) => {
+                    self.settle(line, fate)?;
+                    continue;
+                }
+                () = self.progress.due() => {
+                    self.progress.show(&self.summary);
+                    continue;
+                }
+                () = interrupt.came() => bail!(INTERRUPTED),
+            };
+            // Waits for room in memory, which may last when the broker is away.
+            tokio::select! {
+                sent = self.send(line) => sent?,
+                () = interrupt.came() => bail!(INTERRUPTED),
             }
         }
     }
