@@ -63,6 +63,11 @@ impl MetadataLog {
         MetadataLog { log, files, node, term, quorum, bytes_since_snapshot: 0, last_timestamp }
     }
 
+    /// Another reader of the same files.
+    pub fn reader(&self) -> MetadataLog {
+        MetadataLog::new(Arc::clone(&self.log), self.files.clone(), self.node)
+    }
+
     pub fn log(&self) -> &Arc<PartitionLog> {
         &self.log
     }
@@ -127,7 +132,7 @@ impl MetadataLog {
         self.term = LeaderEpoch(voted.max(logged) + 1);
         self.files.write_quorum_state(&self.quorum.state(self.node, self.term))?;
         let mut builder = self.builder(self.log.log_end());
-        builder.append_control(now, &self.quorum.leader_change(self.node)?);
+        builder.append_control(now, &Quorum::leader_change(self.node));
         self.write(builder, now)
     }
 

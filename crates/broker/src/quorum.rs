@@ -3,9 +3,8 @@
 //! A Mainstem is the only voter of its log. A folder that names other voters belongs to a cluster: its log may lack what
 //! the others have agreed on, and a term begun here would be one that they never voted for. Such a folder is refused.
 
-use mainstem_kafka_wire::records::leader_change_message::Voter;
-use mainstem_kafka_wire::records::{KRaftVersionRecord, LeaderChangeMessage, VotersRecord};
-use mainstem_kafka_wire::{DecodeError, EncodeError, Message, Reader, Writer};
+use mainstem_kafka_wire::records::{KRaftVersionRecord, VotersRecord};
+use mainstem_kafka_wire::{DecodeError, Message, Reader};
 use mainstem_record::{ControlKind, ControlRecord, Record};
 use mainstem_store::{QuorumContent, QuorumState};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, TopicId};
@@ -19,7 +18,7 @@ pub(crate) struct Quorum {
 
 #[derive(Debug)]
 struct Voters {
-    ids: Vec<(NodeId, TopicId)>,
+    ids: Vec<NodeId>,
     /// The record as it was written: it also has the addresses that a Kafka needs.
     record: Vec<u8>,
 }
@@ -34,7 +33,7 @@ impl Quorum {
             }
             Ok(Some(ControlKind::KRaftVoters)) => {
                 let decoded = VotersRecord::decode(&mut Reader::new(value), 0)?;
-                let ids = decoded.voters.iter().map(|voter| (NodeId(voter.voter_id), voter.voter_directory_id));
+                let ids = decoded.voters.iter().map(|voter| NodeId(voter.voter_id));
                 self.voters = Some(Voters { ids: ids.collect(), record: value.to_vec() });
             }
             _ => {}
@@ -45,7 +44,7 @@ impl Quorum {
     /// The voters that are not this node, or `None` if it votes alone.
     pub fn others(&self, node: NodeId, state: Option<&QuorumState>) -> Option<Vec<NodeId>> {
         let voters = match (&self.voters, state.map(|state| &state.content)) {
-            (Some(voters), _) => voters.ids.iter().map(|(id, _)| *id).collect(),
+            (Some(voters), _) => voters.ids.clone(),
             (None, Some(QuorumContent::StaticVoters { voters, .. })) => voters.clone(),
             (None, _) => Vec::new(),
         };
@@ -66,21 +65,9 @@ impl Quorum {
         QuorumState { leader_id: node, leader_epoch: term, voted_id: NodeId(-1), content }
     }
 
-    /// The first record of a term of this node.
-    pub fn leader_change(&self, node: NodeId) -> Result<ControlRecord, EncodeError> {
-        let version = i16::from(self.level > 0);
-        let voters = self.voters.iter().flat_map(|voters| &voters.ids);
-        let directory = voters.filter(|(id, _)| *id == node).map(|(_, directory)| *directory).next();
-        let voter = Voter { voter_id: node.0, voter_directory_id: directory.unwrap_or(TopicId::ZERO) };
-        let message = LeaderChangeMessage {
-            version,
-            leader_id: node.0,
-            voters: vec![voter.clone()],
-            granting_voters: vec![voter],
-        };
-        let mut writer = Writer::new();
-        message.encode(&mut writer, version)?;
-        Ok(ControlRecord::Raft { kind: ControlKind::LeaderChange, value: writer.as_bytes().to_vec() })
+    /// The first record of a term of this node. A Kafka reads it as version 0, whatever the level and its first field say.
+    pub fn leader_change(node: NodeId) -> ControlRecord {
+        ControlRecord::LeaderChange { leader: node, voters: vec![node], granting_voters: vec![node] }
     }
 
     /// What a snapshot has behind its header, in the same batch. Without it a Kafka would not know its voters any more.
@@ -99,6 +86,7 @@ impl Quorum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstem_kafka_wire::Writer;
     use mainstem_kafka_wire::records::voters_record;
 
     const NODE: NodeId = NodeId(1);
@@ -153,11 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_and_a_term_carry_the_voters_on() {
+    fn a_snapshot_carries_the_voters_on() {
         let mut quorum = Quorum::default();
         assert_eq!(quorum.snapshot_records(), []);
-        let static_change = quorum.leader_change(NODE).unwrap();
-        assert_eq!(static_change.value(), [0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 0]);
         observe(&mut quorum, &ControlRecord::KRaftVersion { level: 1 });
         observe(&mut quorum, &voters(&[1]));
         let mut again = Quorum::default();
@@ -169,9 +155,5 @@ mod tests {
             again.state(NODE, LeaderEpoch(4)).content,
             QuorumContent::Dynamic { voted_directory_id: TopicId::ZERO }
         );
-        let value = again.leader_change(NODE).unwrap().value();
-        let change = LeaderChangeMessage::decode(&mut Reader::new(&value), 1).unwrap();
-        let voter = Voter { voter_id: 1, voter_directory_id: DIRECTORY };
-        assert_eq!((change.version, change.voters, change.granting_voters), (1, vec![voter.clone()], vec![voter]));
     }
 }
