@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_metadata::controller::{Controller, Decision};
-use mainstem_metadata::image::ImageDelta;
+use mainstem_metadata::image::{ClusterImage, ImageDelta};
 use mainstem_types::{Offset, TimestampMs};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::metadata_log::{MetadataLog, MetadataWriteError};
+use crate::metadata_log::{LoadError, MetadataLog, MetadataWriteError};
 use crate::state::State;
 
 /// Why a change of the metadata was not made.
@@ -96,6 +96,11 @@ impl Core {
         Ok(delta)
     }
 
+    /// The image that the files of the log give, read anew.
+    pub fn replayed(&self) -> Result<ClusterImage, LoadError> {
+        self.log.reader().load().map(|loaded| loaded.image)
+    }
+
     /// Writes a snapshot if there is enough new, or the last one is old.
     fn snapshot_if_due(&mut self, state: &State) {
         let config = &state.config.load().metadata_log;
@@ -142,14 +147,20 @@ impl ControllerThread {
         &self,
         decide: impl FnOnce(&Controller, &State) -> Decision<R> + Send + 'static,
     ) -> Result<R, ControllerError> {
+        self.run(|core, state| decide_and_follow(core, state, decide)).await?
+    }
+
+    /// Runs `operation` on the thread, between two changes.
+    pub async fn run<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Core, &State) -> R + Send + 'static,
+    ) -> Result<R, ControllerError> {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |core, state| {
-            let result = decide_and_follow(core, state, decide);
-            // The client may have gone away; the change is made all the same.
-            let _ = sender.send(result);
-        });
-        self.submit(job)?;
-        receiver.await.map_err(|_| ControllerError::Stopping)?
+        self.submit(Box::new(move |core, state| {
+            // The client may have gone away; what was asked for is done all the same.
+            let _ = sender.send(operation(core, state));
+        }))?;
+        receiver.await.map_err(|_| ControllerError::Stopping)
     }
 
     fn submit(&self, job: Job) -> Result<(), ControllerError> {

@@ -31,6 +31,7 @@ mod start;
 mod state;
 mod stop;
 mod topics;
+mod upkeep;
 
 pub use blocking::{BlockingPool, Stopped};
 pub use broker::{Broker, Endpoint};
@@ -39,7 +40,7 @@ pub use controller_thread::ControllerError;
 pub use fetch_wait::FetchWait;
 pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
-pub use mainstem_store::{ReadError, StoreEnv};
+pub use mainstem_store::{OpenError, ReadError, StoreEnv};
 pub use metadata_log::MetadataWriteError;
 pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading};
 pub use producer_ids::ProducerIds;

@@ -100,7 +100,7 @@ fn flush_due(state: &State) {
     }
 }
 
-fn remove_due(state: &State) {
+pub(crate) fn remove_due(state: &State) {
     state.folder.remove_due();
     for topic in state.topics.load().iter() {
         for partition in &topic.partitions {

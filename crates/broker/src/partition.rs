@@ -276,9 +276,11 @@ impl Partition {
         self.replica.lock().check_leader_epoch(given)
     }
 
-    /// Checks `min.insync.replicas` for `acks=all`.
+    /// Checks `min.insync.replicas` for `acks=all`. More than all replicas are never asked for (KIP-966): a topic with one
+    /// replica can be written whatever the setting says.
     pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
-        self.replica.lock().check_min_in_sync(required)
+        let replica = self.replica.lock();
+        replica.check_min_in_sync(required.min(replica.replicas().count()))
     }
 
     /// The log itself: for lookups by time and epoch, retention, and administration.

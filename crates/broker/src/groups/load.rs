@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use mainstem_coordinator::Now;
+use mainstem_coordinator::{GroupConfig, GroupShard, Now};
 use mainstem_record::{BatchView, ControlKind};
-use mainstem_types::ProducerId;
+use mainstem_store::PartitionLog;
+use mainstem_types::{Offset, ProducerId};
 
 use super::shard::Shard;
 use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
@@ -22,11 +23,19 @@ pub(super) fn load(shards: &[Arc<Shard>], now: impl Fn() -> Now) {
 
 fn replay(shard: &Shard) -> Result<(), ReplayError> {
     let log = shard.partition().log();
-    for_each_batch(log, log.log_start(), log.log_end(), |batch| replay_batch(shard, batch))
+    // A batch at a time: who asks meanwhile is told that it loads, and does not wait.
+    for_each_batch(log, log.log_start(), log.log_end(), |batch| shard.with(|machine| replay_batch(log, machine, batch)))
 }
 
-fn replay_batch(shard: &Shard, batch: &BatchView<'_>) -> Result<(), ReplayError> {
-    let partition = shard.partition().log().partition();
+/// The state that the whole log gives.
+pub(super) fn replayed(log: &PartitionLog, config: GroupConfig) -> Result<GroupShard, ReplayError> {
+    let mut machine = GroupShard::new(config);
+    for_each_batch(log, log.log_start(), log.log_end(), |batch| replay_batch(log, &mut machine, batch))?;
+    Ok(machine)
+}
+
+fn replay_batch(log: &PartitionLog, machine: &mut GroupShard, batch: &BatchView<'_>) -> Result<(), ReplayError> {
+    let partition = log.partition();
     let header = batch.header();
     let failed = |offset, reason: String| ReplayError::Record { partition: partition.clone(), offset, reason };
     let producer = header.attributes.is_transactional().then_some(header.producer_id);
@@ -37,10 +46,10 @@ fn replay_batch(shard: &Shard, batch: &BatchView<'_>) -> Result<(), ReplayError>
         let record = record.map_err(|error| failed(header.base_offset, error.to_string()))?;
         let key = record.key.unwrap_or_default();
         if header.attributes.is_control() {
-            end_transaction(shard, record.offset, header.producer_id, key);
+            end_transaction(machine, record.offset, header.producer_id, key);
             continue;
         }
-        let replayed = shard.with(|machine| machine.replay(record.offset, producer, key, record.value));
+        let replayed = machine.replay(record.offset, producer, key, record.value);
         // One record that cannot be read must not take the offsets of all other groups with it.
         if let Err(error) = replayed {
             tracing::error!("{partition}: the record at offset {} is passed over: {error}", record.offset);
@@ -49,11 +58,11 @@ fn replay_batch(shard: &Shard, batch: &BatchView<'_>) -> Result<(), ReplayError>
     Ok(())
 }
 
-fn end_transaction(shard: &Shard, offset: mainstem_types::Offset, producer: ProducerId, key: &[u8]) {
+fn end_transaction(machine: &mut GroupShard, offset: Offset, producer: ProducerId, key: &[u8]) {
     let committed = match ControlKind::of_key(key) {
         Ok(Some(ControlKind::Commit)) => true,
         Ok(Some(ControlKind::Abort)) => false,
         _ => return,
     };
-    shard.with(|machine| machine.replay_end_transaction(offset, producer, committed));
+    machine.replay_end_transaction(offset, producer, committed);
 }

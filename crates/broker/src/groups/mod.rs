@@ -8,6 +8,7 @@
 mod load;
 mod shard;
 mod timer;
+mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,7 +93,9 @@ impl Groups {
     fn shard(&self, group_id: &str) -> Result<Arc<Shard>, GroupError> {
         let shards = self.shared.shards.load_full().ok_or(GroupError::NotCoordinator)?;
         let place = partition_for_group(group_id, shards.len() as i32);
-        shards.get(place.0 as usize).map(Arc::clone).ok_or(GroupError::NotCoordinator)
+        // What a failed log holds will never be committed, so nothing is answered from it.
+        let shard = shards.get(place.0 as usize).filter(|shard| shard.partition().log().failure().is_none());
+        shard.map(Arc::clone).ok_or(GroupError::NotCoordinator)
     }
 
     fn submit(
@@ -165,17 +168,30 @@ impl Groups {
         Ok(all)
     }
 
-    /// The offsets of topics that were deleted go.
+    /// The offsets of topics that were deleted go; everything goes with the offsets topic itself.
     pub(crate) fn topics_deleted(&self, topics: &[&str]) {
+        if topics.contains(&OFFSETS_TOPIC) {
+            return self.unload();
+        }
         let Some(shards) = self.shared.shards.load_full() else { return };
         for shard in shards.iter() {
             shard.run(self.shared.now(), |machine, _| machine.topics_deleted(topics));
         }
     }
 
+    /// Compares each shard with a replay of its journal; one line for each difference.
+    pub(crate) fn verify(&self) -> Vec<String> {
+        let Some(shards) = self.shared.shards.load_full() else { return Vec::new() };
+        shards.iter().flat_map(|shard| verify::verify(shard, &self.shared.config, self.shared.now())).collect()
+    }
+
     /// Ends all waits with NOT_COORDINATOR, and the thread.
     pub(crate) fn stop(&self) {
         self.timer.stop();
+        self.unload();
+    }
+
+    fn unload(&self) {
         if let Some(shards) = self.shared.shards.swap(None) {
             shards.iter().for_each(|shard| shard.unload(self.shared.now()));
         }

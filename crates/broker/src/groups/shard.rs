@@ -140,6 +140,12 @@ impl Shard {
                 }
                 Err(failure) => outcome = state.machine.append_failed(outcome, failure, now),
             }
+            if self.partition.log().failure().is_some() {
+                // Nobody is to wait for what will never be written.
+                state.deliver(std::mem::take(&mut outcome.replies), None);
+                let parked = state.machine.unload(now);
+                return state.deliver(parked, None);
+            }
         }
     }
 

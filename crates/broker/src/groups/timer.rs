@@ -75,6 +75,12 @@ impl TimerThread {
     }
 }
 
+impl Drop for TimerThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 fn run(inner: &Inner, shared: &Shared) {
     loop {
         {

@@ -1,0 +1,43 @@
+//! What the broker's own threads do when it is due, on the caller's thread and now: for administration, and for tests that decide
+//! about every step.
+
+use mainstem_store::OpenError;
+
+use crate::broker::Broker;
+use crate::controller_thread::ControllerError;
+use crate::maintenance;
+
+impl Broker {
+    /// Applies retention to every partition.
+    pub fn apply_retention(&self) {
+        maintenance::retention(&self.state);
+    }
+
+    /// Writes the checkpoint files of the data folder: log starts that were raised are durable when this returns.
+    pub fn write_checkpoints(&self) -> Result<(), OpenError> {
+        self.state.folder.write_checkpoints(&self.state.all_logs())
+    }
+
+    /// Removes the files of deleted topics and segments whose delay is over.
+    pub fn remove_due_files(&self) {
+        maintenance::remove_due(&self.state);
+    }
+
+    /// Writes a snapshot of the metadata.
+    pub async fn snapshot_metadata(&self) -> Result<(), ControllerError> {
+        self.controller.run(|core, state| core.snapshot(state)).await
+    }
+
+    /// Compares what is in memory with what a replay of the journals gives: the metadata, groups and their offsets. One line for each
+    /// difference; nothing while all is well. Reads the whole of these journals, and holds up what changes them.
+    pub async fn verify_views(&self) -> Result<Vec<String>, ControllerError> {
+        let metadata = self.controller.run(|core, _| match core.replayed() {
+            Ok(image) if image == *core.controller().image() => None,
+            Ok(_) => Some("the metadata: a replay gives another image".to_owned()),
+            Err(error) => Some(format!("the metadata: {error}")),
+        });
+        let mut found: Vec<String> = metadata.await?.into_iter().collect();
+        found.extend(self.state.groups.verify());
+        Ok(found)
+    }
+}
