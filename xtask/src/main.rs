@@ -1,7 +1,7 @@
 //! The project's own checks and its test runner.
 //!
 //! `cargo xtask tidy` checks the rules that the compiler does not know (see [`tidy`]);
-//! `cargo xtask test` runs every test, real clients included (see [`test`]);
+//! `cargo xtask test` runs every test, real clients included (see [`mod@test`]);
 //! `cargo xtask fuzz` runs the fuzz targets (see [`test::fuzz`]).
 //! The exit code is 0 when nothing was found and every test passed, else 1; 2 for a wrong command line.
 
