@@ -24,6 +24,11 @@ mod server;
 pub mod settings;
 mod stop;
 
+/// The cutting of bytes into frames, on its own.
+pub mod frames {
+    pub use crate::connection::{FRAME_BYTES_MIN, FrameError, Inbound, LENGTH_BYTES};
+}
+
 pub use counters::Totals;
 pub use front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 pub use listener::{Listen, ListenError, SocketOptions};

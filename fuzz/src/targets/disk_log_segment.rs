@@ -1,4 +1,5 @@
-//! A `.log` file of a partition that was not closed: what recovery keeps is whole, and a second recovery keeps the same.
+//! A `.log` file of a partition that was not closed: what recovery keeps is whole, and a second recovery keeps the same. Once as it
+//! is, once with its checksums made right.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,9 +8,18 @@ use mainstem_env::{CrashPolicy, Fs, ManualClock, MemFs, SeededRng};
 use mainstem_store::{LogConfig, OpenFacts, PartitionLog, ReadRequest, StoreEnv};
 use mainstem_types::{Offset, PartitionIndex, TimestampMs, TopicPartition};
 
+use super::batches::repair;
+
 const FOLDER: &str = "/data/fuzz-0";
 
 pub fn run(data: &[u8]) {
+    check(data);
+    let mut repaired = data.to_vec();
+    repair(&mut repaired);
+    check(&repaired);
+}
+
+fn check(data: &[u8]) {
     let fs = MemFs::new();
     let written = fs
         .create_dir_all(Path::new(FOLDER))

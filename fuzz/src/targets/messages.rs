@@ -8,6 +8,8 @@ pub struct Entry {
     pub api_key: Option<i16>,
     /// Decodes in this version; what was accepted must encode, and decode again to something that encodes the same.
     pub check: fn(&[u8], i16),
+    /// What was written for a client can be read in this version, to the last byte.
+    pub read_all: fn(&[u8], i16),
 }
 
 macro_rules! entries {
@@ -28,6 +30,12 @@ macro_rules! entries {
                 let mut second = Writer::new();
                 assert_eq!(again.encode(&mut second, version), Ok(()));
                 assert_eq!(first.as_bytes(), second.as_bytes(), "{} {version}", stringify!($name));
+            },
+            read_all: |data, version| {
+                let mut reader = Reader::new(data);
+                let read = mainstem_kafka_wire::$group::$name::decode(&mut reader, version).map(drop);
+                assert_eq!(read, Ok(()), "{} {version}", stringify!($name));
+                assert_eq!(reader.finish(stringify!($name)), Ok(()), "{version}");
             },
         }),*];
     };

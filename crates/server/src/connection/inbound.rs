@@ -8,14 +8,15 @@ use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use bytes::buf::Limit;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 /// The four bytes of length in front of a frame.
-pub(crate) const LENGTH_BYTES: usize = 4;
+pub const LENGTH_BYTES: usize = 4;
 /// The shortest request: api key, version, correlation id.
-const FRAME_BYTES_MIN: usize = 8;
+pub const FRAME_BYTES_MIN: usize = 8;
 /// What is allocated ahead of the received bytes of one frame at most, until as much has arrived.
 const STEP_BYTES: usize = 1 << 20;
 /// The least and the greatest size of a read whose frame is not known yet. Above the middle one, only frames that were really that long
@@ -25,7 +26,7 @@ const READ_BYTES_PLAIN_MAX: usize = 64 << 10;
 
 /// Why the bytes of a connection are no frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FrameError {
+pub enum FrameError {
     #[error("a frame of {length} bytes, which is less than a request header of {FRAME_BYTES_MIN}")]
     TooShort { length: i32 },
     #[error("a frame of {length} bytes, more than socket.request.max.bytes={limit}")]
@@ -34,7 +35,7 @@ pub(crate) enum FrameError {
 
 /// The receiving half of a connection.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub struct Inbound {
     buffer: BytesMut,
     frame_bytes_max: usize,
     read_bytes: usize,
@@ -105,15 +106,33 @@ impl Inbound {
         guess_long: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        debug_assert!(limit > self.buffer.len(), "nothing may be read: {limit} <= {}", self.buffer.len());
         std::task::ready!(stream.poll_read_ready(cx))?;
+        self.fill(limit, guess_long, |target| pin!(stream.read_buf(target)).poll(cx))
+    }
+
+    /// Takes from the front of `bytes` what one read takes; says how much. For what does not come from a socket.
+    pub fn take_from(&mut self, bytes: &mut &[u8], limit: usize, guess_long: bool) -> usize {
+        let mut taken = 0;
+        let _: Poll<io::Result<usize>> = self.fill(limit, guess_long, |target| {
+            taken = target.remaining_mut().min(bytes.len());
+            target.put_slice(&bytes[..taken]);
+            *bytes = &bytes[taken..];
+            Poll::Ready(Ok(taken))
+        });
+        taken
+    }
+
+    fn fill(
+        &mut self,
+        limit: usize,
+        guess_long: bool,
+        read: impl FnOnce(&mut Limit<&mut BytesMut>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        debug_assert!(limit > self.buffer.len(), "nothing may be read: {limit} <= {}", self.buffer.len());
         let fresh = self.buffer.is_empty();
         self.make_room(limit, guess_long);
         let room = (limit - self.buffer.len()).min(self.buffer.capacity() - self.buffer.len());
-        let received = {
-            let mut target = (&mut self.buffer).limit(room);
-            std::task::ready!(pin!(stream.read_buf(&mut target)).poll(cx))?
-        };
+        let received = std::task::ready!(read(&mut (&mut self.buffer).limit(room)))?;
         if fresh {
             self.adapt_read_size(received, room);
         }

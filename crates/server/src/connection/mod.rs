@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use self::inbound::{FrameError, Inbound};
+pub use self::inbound::{FRAME_BYTES_MIN, FrameError, Inbound, LENGTH_BYTES};
 use self::outbound::{Outbound, SendError, Sent};
 use self::replies::Replies;
 use self::timer::Timer;
