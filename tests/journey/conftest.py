@@ -21,8 +21,19 @@ def binary():
 
 
 @pytest.fixture
-def folder(tmp_path, binary):
-    """A folder that nobody has used yet."""
-    folder = Folder(tmp_path / "data", binary)
-    yield folder
-    folder.end()
+def make_folder(tmp_path, binary):
+    """Makes a folder that nobody has used yet, with settings for either broker."""
+    made = []
+
+    def make(**settings):
+        made.append(Folder(tmp_path / f"data{len(made) or ''}", binary, **settings))
+        return made[-1]
+
+    yield make
+    for folder in made:
+        folder.end()
+
+
+@pytest.fixture
+def folder(make_folder):
+    return make_folder()

@@ -182,6 +182,8 @@ class Content:
 
     def check(self):
         """All of it is there, and nothing else."""
+        if not self.topics:
+            return
         self.check_topics()
         self.check_configs()
         for name in self.topics:

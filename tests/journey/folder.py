@@ -17,11 +17,11 @@ SETTINGS = {"auto.create.topics.enable": "false"}
 
 
 class Folder:
-    def __init__(self, path, binary, kafka_settings=None, mainstem_settings=None):
+    def __init__(self, path, binary, kafka_settings=None, mainstem_settings=None, format_arguments=""):
         self.path = Path(path)
         self.port = free_port()
         self.mainstem = Mainstem(binary, self.path, self.port, SETTINGS | (mainstem_settings or {}))
-        self.kafka = Kafka(self.path, self.port, SETTINGS | (kafka_settings or {}))
+        self.kafka = Kafka(self.path, self.port, SETTINGS | (kafka_settings or {}), format_arguments)
         self.running = None
         self._log_seen = 0
 

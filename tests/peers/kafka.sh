@@ -3,7 +3,8 @@
 #   kafka.sh install                      fetch the jars (every other command does it too, once)
 #   kafka.sh serve DATA_DIR PORT [k=v…]   one node in the foreground on 127.0.0.1:PORT (its controller: PORT + 1, or CONTROLLER_PORT);
 #                                         a folder that holds no Kafka data yet is formatted first; k=v are server properties
-#                                         STANDALONE=1: formatted with the voters in the log (kraft.version 1)
+#                                         FORMAT: more arguments for formatting; with --standalone the voters are in the log (kraft.version 1)
+#   kafka.sh format DATA_DIR PORT [k=v…]  formats a folder as `serve` does, and starts nothing
 #   kafka.sh TOOL args…                   see the table below
 # MAINSTEM_CLIENTS_DIR: where jars are kept (default: target/clients of this checkout). HEAP: the broker's heap (default 512m).
 # LOG: what the broker says (default warn).
@@ -45,15 +46,14 @@ tool() {
   exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/*" "$@"
 }
 
-serve() {
+# Writes the properties, and formats a folder that is new.
+format() {
   local data=$1 port=$2 controller=${CONTROLLER_PORT:-$(($2 + 1))} pair
   local settings=$data.server.properties quorum=controller.quorum.voters=1@127.0.0.1:$controller
-  local format=()
   shift 2
-  if [ -n "${STANDALONE:-}" ]; then
-    quorum=controller.quorum.bootstrap.servers=127.0.0.1:$controller
-    format=(--standalone)
-  fi
+  case " ${FORMAT:-} " in
+    *" --standalone "*) quorum=controller.quorum.bootstrap.servers=127.0.0.1:$controller ;;
+  esac
   mkdir -p "$data"
   cat >"$settings" <<P
 process.roles=broker,controller
@@ -74,22 +74,26 @@ group.initial.rebalance.delay.ms=0
 P
   for pair in "$@"; do echo "$pair" >>"$settings"; done
   if [ ! -f "$data/meta.properties" ]; then
-    java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.tools.StorageTool format -t $cluster_id -c "$settings" "${format[@]}" >&2
+    java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$jars/*" kafka.tools.StorageTool format -t $cluster_id -c "$settings" ${FORMAT:-} >&2
   fi
+}
+
+serve() {
+  format "$@"
   exec java -Xmx"${HEAP:-512m}" -Xms"${HEAP:-512m}" -XX:+UseG1GC -Djava.awt.headless=true \
-    -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-warn}" -cp "$jars/*" kafka.Kafka "$settings"
+    -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-warn}" -cp "$jars/*" kafka.Kafka "$1.server.properties"
 }
 
 command=${1:-help}
 shift $(($# > 0))
 case $command in
   install) install ;;
-  serve)
-    [ $# -ge 2 ] || { echo "usage: kafka.sh serve DATA_DIR PORT [key=value…]" >&2; exit 2; }
+  serve | format)
+    [ $# -ge 2 ] || { echo "usage: kafka.sh $command DATA_DIR PORT [key=value…]" >&2; exit 2; }
     install
-    serve "$@" ;;
+    "$command" "$@" ;;
   *)
-    [ -n "${tools[$command]:-}" ] || { sed -n '2,9s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
+    [ -n "${tools[$command]:-}" ] || { sed -n '2,10s/^# //p' "$0"; echo "tools: ${!tools[*]}"; exit 2; }
     install
     tool "${tools[$command]}" "$@" ;;
 esac

@@ -103,17 +103,18 @@ class Mainstem(Broker):
 class Kafka(Broker):
     """One node of a real Kafka; it formats a folder that holds no Kafka data yet."""
 
-    def __init__(self, data_dir, port=None, settings=None, standalone=False):
-        """`standalone`: the voters are in the log (kraft.version 1), not in the properties."""
+    def __init__(self, data_dir, port=None, settings=None, format_arguments=""):
+        """`--standalone` among the arguments for formatting: the voters are in the log (kraft.version 1), not in the properties."""
         super().__init__(data_dir, port, settings)
-        self.controller_port, self.standalone = free_port(), standalone
+        self.controller_port, self.format_arguments = free_port(), format_arguments
 
-    def command(self):
+    def command(self, command="serve"):
         settings = [f"{key}={value}" for key, value in self.settings.items()]
-        return [str(KAFKA_SH), "serve", str(self.data_dir), str(self.port), *settings]
+        return [str(KAFKA_SH), command, str(self.data_dir), str(self.port), *settings]
 
     def environment(self):
-        own = {"CONTROLLER_PORT": str(self.controller_port)}
-        if self.standalone:
-            own["STANDALONE"] = "1"
-        return {**os.environ, **own}
+        return {**os.environ, "CONTROLLER_PORT": str(self.controller_port), "FORMAT": self.format_arguments}
+
+    def format(self):
+        """Formats the folder, and starts nothing."""
+        subprocess.run(self.command("format"), env=self.environment(), check=True, capture_output=True, timeout=START_LIMIT_SECONDS)

@@ -64,7 +64,6 @@ pub(super) const ACCEPTED: &[ConfigDefinition] = &[
     accepted("log.remote.copy.lag.ms", Long, Some("0"), AtLeast(-1), ClusterWide),
     accepted("max.connection.creation.rate", Int, Some("2147483647"), AtLeast(0), ClusterWide),
     accepted("metadata.log.dir", Text, None, Any, ReadOnly),
-    accepted("metadata.log.segment.ms", Long, Some("604800000"), Any, ReadOnly),
     accepted("metadata.max.idle.interval.ms", Int, Some("500"), AtLeast(0), ReadOnly),
     accepted("metadata.max.retention.bytes", Long, Some("104857600"), Any, ReadOnly),
     accepted("metadata.max.retention.ms", Long, Some("604800000"), Any, ReadOnly),

@@ -190,6 +190,8 @@ const MEANT: &[ConfigDefinition] = &[
     ),
     row("metadata.log.segment.bytes", Int, Some("1073741824"), AtLeast(8388608), ReadOnly)
         .says("The size of a segment of the metadata log."),
+    row("metadata.log.segment.ms", Long, Some("604800000"), AtLeast(1), ReadOnly)
+        .says("The age at which a new segment of the metadata log is begun."),
     row("min.insync.replicas", Int, Some("1"), AtLeast(1), ClusterWide)
         .says("Default of the topic setting of this name."),
     row("node.id", Int, Some("1"), AtLeast(0), ReadOnly).says("The number of this node."),

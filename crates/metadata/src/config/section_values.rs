@@ -71,6 +71,7 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
 pub(super) fn metadata_log(values: &Values) -> MetadataLogConfig {
     MetadataLogConfig {
         segment_bytes: values.int("metadata.log.segment.bytes"),
+        segment_ms: values.long("metadata.log.segment.ms"),
         max_record_bytes_between_snapshots: values.long("metadata.log.max.record.bytes.between.snapshots"),
         max_snapshot_interval_ms: values.long("metadata.log.max.snapshot.interval.ms"),
     }

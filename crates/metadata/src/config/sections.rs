@@ -78,6 +78,8 @@ pub struct LogConfig {
 pub struct MetadataLogConfig {
     /// `metadata.log.segment.bytes`
     pub segment_bytes: i32,
+    /// `metadata.log.segment.ms`
+    pub segment_ms: i64,
     /// `metadata.log.max.record.bytes.between.snapshots`
     pub max_record_bytes_between_snapshots: i64,
     /// `metadata.log.max.snapshot.interval.ms`; 0: no snapshot for age alone.
