@@ -70,7 +70,9 @@ impl ClusterOptions {
             ProduceError::TooLarge { size, limit } => {
                 anyhow!("a record of {size} bytes is more than this command sends ({limit} bytes)")
             }
-            ProduceError::TimedOut { .. } => anyhow!("{error}; check the broker, or raise --timeout"),
+            ProduceError::TimedOut { .. } | ProduceError::Expired { .. } => {
+                anyhow!("{error}; check the broker, or raise --timeout")
+            }
             other => other.into(),
         }
     }

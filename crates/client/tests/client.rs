@@ -305,6 +305,32 @@ async fn a_silent_broker_times_out_and_the_delivery_says_so() {
 }
 
 #[tokio::test]
+async fn records_behind_a_silent_broker_do_not_wait_for_one_another() {
+    let broker = FakeBroker::start().await;
+    broker.topic("t", 1);
+    let mut config = ClientConfig::new(&broker.address);
+    config.request_timeout = Duration::from_millis(100);
+    let client = Client::connect(config).await.unwrap();
+    for _ in 0..1000 {
+        broker.trouble(ApiKey::PRODUCE, Trouble::Silence);
+    }
+    let delivery_timeout = Duration::from_millis(300);
+    // Each record is a batch of its own.
+    let producer = client.producer(ProducerConfig { delivery_timeout, batch_size: 1, ..Default::default() });
+    let mut deliveries = Vec::new();
+    for i in 0..20 {
+        deliveries.push(producer.send(record("t", &i.to_string())).await.unwrap());
+    }
+    let mut errors = Vec::new();
+    for delivery in deliveries {
+        errors.push(delivery.await.unwrap_err());
+    }
+    assert!(matches!(errors[0], ProduceError::TimedOut { .. }), "{errors:?}");
+    assert!(matches!(errors[19], ProduceError::Expired { .. }), "{errors:?}");
+    assert!(broker.calls_of(ApiKey::PRODUCE) < 20, "{}", broker.calls_of(ApiKey::PRODUCE));
+}
+
+#[tokio::test]
 async fn an_unknown_topic_is_an_error_after_a_short_wait() {
     let broker = FakeBroker::start().await;
     let mut config = ClientConfig::new(&broker.address);

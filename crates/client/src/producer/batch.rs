@@ -111,6 +111,19 @@ enum Outcome {
     Unknown(ProduceError),
 }
 
+impl Outcome {
+    /// Whether the broker has decided about the batch.
+    fn is_answer(&self) -> bool {
+        match self {
+            Outcome::Written { .. } => true,
+            Outcome::Refused(Refusal { error: ProduceError::Client(error), .. }) => {
+                error.code().is_some() && !error.is_retriable()
+            }
+            Outcome::Refused(_) | Outcome::Unknown(_) => false,
+        }
+    }
+}
+
 struct Refusal {
     error: ProduceError,
     /// The records that are to blame, by index in the batch, when the broker named any.
@@ -147,11 +160,28 @@ impl Refusal {
 
 impl Sending {
     /// Sends records as one batch, or as several when the broker finds it too large, and tells each its fate.
-    pub(super) async fn deliver(&self, records: VecDeque<Pending>, sequence: &mut Sequence) {
-        let deadline = Instant::now() + self.config.delivery_timeout;
+    ///
+    /// `answered` is when the broker last answered for the partition: records that queue behind a slow broker have time, those
+    /// behind a silent one do not wait for one another.
+    pub(super) async fn deliver(
+        &self,
+        records: VecDeque<Pending>,
+        sequence: &mut Sequence,
+        answered: &mut Option<Instant>,
+    ) {
         let mut batches = VecDeque::from([records]);
         while let Some(mut records) = batches.pop_front() {
-            match self.deliver_batch(&records, sequence, deadline).await {
+            let since = records.front().map(|oldest| oldest.since).max(*answered).unwrap_or_else(Instant::now);
+            let deadline = since + self.config.delivery_timeout;
+            let outcome = if Instant::now() < deadline {
+                self.deliver_batch(&records, sequence, deadline).await
+            } else {
+                self.expired()
+            };
+            if outcome.is_answer() {
+                *answered = Some(Instant::now());
+            }
+            match outcome {
                 Outcome::Refused(refusal) if refusal.is_too_large() && records.len() > 1 => {
                     let second = records.split_off(records.len() / 2);
                     batches.push_front(second);
@@ -186,6 +216,11 @@ impl Sending {
             }
             return self.final_failure(error, written_perhaps);
         }
+    }
+
+    fn expired(&self) -> Outcome {
+        let timeout_ms = self.config.delivery_timeout.as_millis() as u64;
+        Refusal::of(ProduceError::Expired { partition: self.partition.clone(), timeout_ms })
     }
 
     fn final_failure(&self, error: ClientError, written_perhaps: bool) -> Outcome {

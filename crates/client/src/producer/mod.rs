@@ -23,6 +23,7 @@ use mainstem_record::{BatchBuilder, Codec, RecordHeader};
 use mainstem_types::{Offset, PartitionIndex, TimestampMs, TopicPartition};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -67,7 +68,8 @@ pub struct ProducerConfig {
     pub buffer_size: usize,
     /// The broker recognises batches that come twice. Needs `Acks::All`, which it implies.
     pub idempotent: bool,
-    /// From sending to confirmation, with all attempts.
+    /// How long a record may wait for the broker, with all attempts: from when it was handed over, or from the broker's last
+    /// answer for its partition.
     pub delivery_timeout: Duration,
 }
 
@@ -143,6 +145,8 @@ pub enum ProduceError {
     Neighbour { partition: TopicPartition, code: ErrorCode, message: String },
     #[error("{partition} did not confirm within {timeout_ms} ms ({last}); the record may or may not be written")]
     TimedOut { partition: TopicPartition, timeout_ms: u64, last: String },
+    #[error("{partition} gave no answer for {timeout_ms} ms; the record was not sent")]
+    Expired { partition: TopicPartition, timeout_ms: u64 },
     #[error("the batch cannot be built: {0}")]
     Build(#[from] mainstem_record::BuildError),
     #[error("the producer was closed before the record was written")]
@@ -217,7 +221,8 @@ impl Producer {
         let partition = TopicPartition { topic: topic.name.clone(), partition };
         let (fate, receiver) = oneshot::channel();
         let timestamp = record.timestamp.unwrap_or_else(wall_clock);
-        self.hand_over(partition, Command::Record(Pending { record, timestamp, size, fate, _memory: memory }))?;
+        let since = Instant::now();
+        self.hand_over(partition, Command::Record(Pending { record, timestamp, since, size, fate, _memory: memory }))?;
         Ok(Delivery { receiver })
     }
 

@@ -13,6 +13,8 @@ use super::{NewRecord, ProduceError, Receipt};
 pub(super) struct Pending {
     pub(super) record: NewRecord,
     pub(super) timestamp: TimestampMs,
+    /// When it was handed over.
+    pub(super) since: Instant,
     /// At most this in a batch.
     pub(super) size: usize,
     pub(super) fate: oneshot::Sender<Result<Receipt, ProduceError>>,
@@ -29,10 +31,11 @@ pub(super) enum Command {
 /// Runs until the producer is dropped; then sends what is left.
 pub(super) async fn run(sending: Sending, mut commands: mpsc::UnboundedReceiver<Command>) {
     let mut sequence = Sequence::default();
+    let mut answered = None;
     let mut held = None;
     while let Some(records) = collect(&sending, &mut commands, &mut held).await {
         if !records.is_empty() {
-            sending.deliver(records, &mut sequence).await;
+            sending.deliver(records, &mut sequence, &mut answered).await;
         }
         if let Some(Command::Flush(done)) = held.take_if(|command| matches!(command, Command::Flush(_))) {
             // Nobody waits any more when the caller gave up.
