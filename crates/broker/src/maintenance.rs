@@ -13,6 +13,8 @@ use crate::state::State;
 
 /// How often the thread looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
+/// A file that was not used for this long (at the most twice as long) is closed.
+const IDLE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Maintenance {
     stop: Arc<(Mutex<bool>, Condvar)>,
@@ -60,13 +62,14 @@ struct Schedule {
     retention: Duration,
     checkpoints: Duration,
     producers: Duration,
+    idle: Duration,
 }
 
 impl Schedule {
     fn new(state: &State, now: Duration) -> Schedule {
         let config = state.config.load();
         let initial = millis(config.log.initial_task_delay_ms);
-        Schedule { retention: now + initial, checkpoints: now + initial, producers: now + initial }
+        Schedule { retention: now + initial, checkpoints: now + initial, producers: now + initial, idle: now + IDLE }
     }
 
     fn run_due(&mut self, state: &State, now: Duration) {
@@ -80,6 +83,10 @@ impl Schedule {
         if now >= self.producers {
             self.producers = now + millis(i64::from(config.producer_state.expiration_check_interval_ms));
             expire_producers(state);
+        }
+        if now >= self.idle {
+            self.idle = now + IDLE;
+            release_idle(state);
         }
         if now >= self.checkpoints {
             self.checkpoints = now + millis(i64::from(config.log.flush_checkpoint_interval_ms));
@@ -142,6 +149,14 @@ fn expire_producers(state: &State) {
         for partition in &topic.partitions {
             partition.log().expire_producers(now);
         }
+    }
+}
+
+/// Gives back files and memory of logs that nobody reads or writes.
+fn release_idle(state: &State) {
+    state.env.release_idle_files();
+    for topic in state.topics.load().iter() {
+        topic.partitions.iter().for_each(|partition| partition.log().release_if_idle());
     }
 }
 

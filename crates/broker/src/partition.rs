@@ -219,13 +219,35 @@ impl Partition {
         self.commit_waiters.wait(end, || self.high_watermark())
     }
 
-    /// Reads whole batches from `from` on, up to what `isolation` shows.
+    /// Reads whole batches from `from` on, up to what `isolation` shows. May wait for the disk: not for a reactor.
     pub fn read(
         &self,
         from: Offset,
         max_bytes: u32,
         min_one_batch: bool,
         isolation: Isolation,
+    ) -> Result<PartitionReading, ReadError> {
+        self.read_with(from, max_bytes, min_one_batch, isolation, PartitionLog::read)
+    }
+
+    /// As [`read`](Self::read), from memory alone: [`ReadError::WouldBlock`] where that is not enough.
+    pub fn read_nowait(
+        &self,
+        from: Offset,
+        max_bytes: u32,
+        min_one_batch: bool,
+        isolation: Isolation,
+    ) -> Result<PartitionReading, ReadError> {
+        self.read_with(from, max_bytes, min_one_batch, isolation, PartitionLog::read_nowait)
+    }
+
+    fn read_with(
+        &self,
+        from: Offset,
+        max_bytes: u32,
+        min_one_batch: bool,
+        isolation: Isolation,
+        read: fn(&PartitionLog, &ReadRequest) -> Result<Reading, ReadError>,
     ) -> Result<PartitionReading, ReadError> {
         let positions = self.positions();
         if from < positions.log_start || from > positions.log_end {
@@ -240,7 +262,7 @@ impl Partition {
         let reading = if from >= upper {
             Reading::default()
         } else {
-            self.log.read(&ReadRequest { from, max_bytes, upper, min_one_batch })?
+            read(&self.log, &ReadRequest { from, max_bytes, upper, min_one_batch })?
         };
         Ok(PartitionReading { reading, positions })
     }

@@ -41,6 +41,7 @@ impl Journal {
         };
         let end = at.plus(bytes as u64);
         self.reserve(&mut state, &active, end.position);
+        active.segment.note_write();
         if let Err(error) = active.file.write_all_vectored_at(parts, at.position) {
             return Err(self.take_back(&mut state, &active, at, bytes, error));
         }
@@ -77,13 +78,13 @@ impl Journal {
             _ => {}
         }
         let file = self.create_segment(base)?;
-        let segment = Arc::new(Segment::created(base, Arc::clone(&file)));
+        let segment = Segment::created(base, file, &self.host.open_files);
         if state.end.is_none() {
             *self.durable.lock() = Location::new(base, 0);
         }
         self.segments.write().push(Arc::clone(&segment));
         state.end = Some(Location::new(base, 0));
-        state.active = Some(Active { segment, file });
+        state.active = Some(segment);
         state.dir_dirty = true;
         state.reserved_to = 0;
         state.reserve_refused = false;

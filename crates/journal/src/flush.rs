@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use mainstem_env::File;
-
 use crate::segment::Segment;
 use crate::{Journal, JournalFailure, Location, SegmentBase};
 
@@ -68,22 +66,19 @@ impl Journal {
             // The length of a full segment is known: it was appended to, or recovery looked at it.
             full_len: (segment.base < target.segment).then(|| segment.known_len()).flatten(),
         };
-        let segments = segments[first..].iter().filter(|segment| segment.is_open()).map(dirty).collect();
+        // Appends wait meanwhile: what they write later is for the next round.
+        let segments = segments[first..].iter().filter(|segment| segment.take_unsynced()).map(dirty).collect();
         Some(Round { target, sync_dir, segments })
     }
 
     fn sync_segment(&self, dirty: &Dirty) -> Result<(), Arc<JournalFailure>> {
         let base = dirty.segment.base;
         let fail = |operation| move |source| self.fail(operation, base, source);
-        let file = self.segment_file(&dirty.segment).map_err(fail("open for sync"))?;
+        let file = self.open_file(&dirty.segment).map_err(fail("open for sync"))?;
         if let Some(len) = dirty.full_len {
             self.release_reserved(&dirty.segment, file.as_ref(), len).map_err(fail("releasing space"))?;
         }
         file.sync_data().map_err(fail("sync"))
-    }
-
-    fn segment_file(&self, segment: &Segment) -> std::io::Result<Arc<dyn File>> {
-        segment.file(self.host.fs.as_ref(), || self.path(segment.base))
     }
 
     /// Where the next entry goes as readers see it. `None` before the first segment. Waits for nobody.

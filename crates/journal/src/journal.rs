@@ -43,8 +43,8 @@ pub(crate) struct AppendState {
     pub(crate) options: JournalOptions,
     /// Where the next entry goes; `None` before the first segment.
     pub(crate) end: Option<Location>,
-    /// The active segment and its file, once somebody appended.
-    pub(crate) active: Option<Active>,
+    /// The active segment, once somebody appended.
+    pub(crate) active: Option<Arc<Segment>>,
     /// The directory holds names that are not durable yet.
     pub(crate) dir_dirty: bool,
     /// Up to which position of the active segment blocks are reserved.
@@ -56,7 +56,8 @@ pub(crate) struct AppendState {
     pub(crate) deleted: Vec<PathBuf>,
 }
 
-#[derive(Debug, Clone)]
+/// The active segment with its file, for one write.
+#[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) segment: Arc<Segment>,
     pub(crate) file: Arc<dyn File>,
@@ -137,8 +138,9 @@ impl Journal {
         self.state.lock().closed = true;
         let durable = self.flush()?;
         let state = self.state.lock();
-        if let (Some(active), Some(end)) = (&state.active, state.end) {
-            self.release_reserved(&active.segment, active.file.as_ref(), end.position)
+        if let (Some(segment), Some(end)) = (&state.active, state.end) {
+            let file = self.open_file(segment);
+            file.and_then(|file| self.release_reserved(segment, file.as_ref(), end.position))
                 .map_err(|source| self.fail("releasing space", end.segment, source))?;
         }
         drop(state);
@@ -148,19 +150,20 @@ impl Journal {
 
     /// Lets go of what an idle journal can do without: the tail cache, and open files whose bytes are durable.
     pub fn release_idle(&self) {
-        self.tail.clear(&self.host.tail_budget);
-        let mut state = self.state.lock();
+        self.release_tail();
+        let state = self.state.lock();
         let durable = *self.durable.lock();
         let all = state.end.is_none_or(|end| end <= durable);
-        if all && state.reserved_to == 0 {
-            state.active = None;
-        }
-        let keep_open = state.active.as_ref().map(|active| active.segment.base);
         for segment in self.segments.read().iter() {
-            if (all || segment.base < durable.segment) && Some(segment.base) != keep_open {
+            if all || segment.base < durable.segment {
                 segment.close_file();
             }
         }
+    }
+
+    /// Frees the tail cache; the next append begins a new one.
+    pub fn release_tail(&self) {
+        self.tail.clear(&self.host.tail_budget);
     }
 
     /// Ends the journal with an error; the first error stays.
@@ -181,11 +184,14 @@ impl Journal {
     /// The active segment with its file opened.
     pub(crate) fn active(&self, state: &mut MutexGuard<'_, AppendState>) -> std::io::Result<Option<Active>> {
         if state.active.is_none() {
-            let Some(segment) = self.segments.read().last().cloned() else { return Ok(None) };
-            let file = segment.file(self.host.fs.as_ref(), || self.path(segment.base))?;
-            state.active = Some(Active { segment, file });
+            state.active = self.segments.read().last().cloned();
         }
-        Ok(state.active.clone())
+        let Some(segment) = &state.active else { return Ok(None) };
+        Ok(Some(Active { segment: Arc::clone(segment), file: self.open_file(segment)? }))
+    }
+
+    pub(crate) fn open_file(&self, segment: &Arc<Segment>) -> std::io::Result<Arc<dyn File>> {
+        segment.file(&self.host, || self.path(segment.base))
     }
 }
 

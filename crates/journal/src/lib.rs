@@ -24,6 +24,7 @@
 //! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
 //! | entry kept in the tail cache | 4 KiB |
 //! | idle journal | below 1 KiB of memory, no open file before its first read or append |
+//! | open files of all journals of a host | [`OpenFiles::set_limit`], beside those that readers hold at the moment |
 //! | recovery buffer | 1 MiB, or one entry (`max_entry_bytes`), for one journal at a time |
 //!
 //! # Example
@@ -63,6 +64,7 @@ mod flush;
 mod flusher;
 mod journal;
 mod location;
+mod open_files;
 mod options;
 mod read;
 mod recovery;
@@ -79,6 +81,7 @@ pub use flusher::Flusher;
 pub use journal::Journal;
 pub use location::{Location, SegmentBase};
 pub use mainstem_env::FileSlice;
+pub use open_files::OpenFiles;
 pub use options::{JournalHost, JournalOptions, RecoverFrom};
 pub use read::SegmentInfo;
 pub use recovery::{Cut, RecoveryReport};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstem_env::{Clock, Fs};
 
-use crate::{Location, TailBudget};
+use crate::{Location, OpenFiles, TailBudget};
 
 /// What the journals of one process share.
 #[derive(Debug)]
@@ -13,12 +13,14 @@ pub struct JournalHost {
     pub clock: Arc<dyn Clock>,
     /// The memory that all tail caches together may take.
     pub tail_budget: TailBudget,
+    /// How many segment files may be open.
+    pub open_files: OpenFiles,
 }
 
 impl JournalHost {
     /// `tail_bytes`: the memory that all tail caches together may take.
     pub fn new(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, tail_bytes: usize) -> Self {
-        JournalHost { fs, clock, tail_budget: TailBudget::new(tail_bytes) }
+        JournalHost { fs, clock, tail_budget: TailBudget::new(tail_bytes), open_files: OpenFiles::default() }
     }
 }
 

@@ -38,6 +38,22 @@ impl Journal {
         Ok(FileSlice::new(file, at.position, len.min(segment_len - at.position)))
     }
 
+    /// As [`Journal::slice`], without asking the file system anything. `None`: the file is not open, or its length is not known yet.
+    pub fn slice_nowait(&self, at: Location, len: u64) -> Result<Option<FileSlice>, ReadError> {
+        let segment = self.segment(at.segment)?;
+        let Some(segment_len) = segment.known_len() else { return Ok(None) };
+        if at.position > segment_len {
+            return Err(ReadError::PastEnd { dir: self.dir.to_path_buf(), location: at, len: segment_len });
+        }
+        let file = segment.file_if_open();
+        Ok(file.map(|file| FileSlice::new(file, at.position, len.min(segment_len - at.position))))
+    }
+
+    /// As [`Journal::segment_len`], without asking the file system. `None`: the length is not known yet.
+    pub fn segment_len_nowait(&self, base: SegmentBase) -> Result<Option<u64>, ReadError> {
+        Ok(self.segment(base)?.known_len())
+    }
+
     /// All segments, in order.
     pub fn segments(&self) -> Result<Vec<SegmentInfo>, ReadError> {
         let segments = self.segments.read().clone();
@@ -119,8 +135,8 @@ impl Journal {
         len.map_err(|source| self.read_error(segment.base, source))
     }
 
-    pub(crate) fn file_of(&self, segment: &Segment) -> Result<Arc<dyn File>, ReadError> {
-        let file = segment.file(self.host.fs.as_ref(), || self.path(segment.base));
+    pub(crate) fn file_of(&self, segment: &Arc<Segment>) -> Result<Arc<dyn File>, ReadError> {
+        let file = self.open_file(segment);
         file.map_err(|source| self.read_error(segment.base, source))
     }
 

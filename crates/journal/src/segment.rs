@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mainstem_env::{File, Fs, OpenOptions};
 use parking_lot::Mutex;
 
-use crate::SegmentBase;
+use crate::{JournalHost, OpenFiles, SegmentBase};
 
 /// The number of digits in a segment's name.
 const NAME_DIGITS: usize = 20;
@@ -24,20 +24,40 @@ pub(crate) struct Segment {
     len: AtomicU64,
     /// Whether blocks past `len` are reserved, to be given back when the segment is full.
     pub(crate) reserved: AtomicBool,
-    file: Mutex<Option<Arc<dyn File>>>,
+    /// Whether something was written that no sync has covered. A file that is closed meanwhile is opened again to be synced: the
+    /// system tells the next sync of a file of an error that nobody was told of, whichever handle it comes through.
+    unsynced: AtomicBool,
+    file: Mutex<Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    file: Option<Arc<dyn File>>,
+    /// [`crate::OpenFiles`] has the segment in its list.
+    listed: bool,
+    /// Somebody used the file since the list last looked.
+    used: bool,
 }
 
 impl Segment {
     /// A segment found on the disk, whose length is asked for when it is needed.
     pub(crate) fn found(base: SegmentBase) -> Self {
-        Segment { base, len: AtomicU64::new(UNKNOWN), reserved: AtomicBool::new(false), file: Mutex::new(None) }
+        Segment {
+            base,
+            len: AtomicU64::new(UNKNOWN),
+            reserved: AtomicBool::new(false),
+            unsynced: AtomicBool::new(false),
+            file: Mutex::default(),
+        }
     }
 
     /// A segment that was just created.
-    pub(crate) fn created(base: SegmentBase, file: Arc<dyn File>) -> Self {
-        let segment = Segment::found(base);
+    pub(crate) fn created(base: SegmentBase, file: Arc<dyn File>, open_files: &OpenFiles) -> Arc<Self> {
+        let segment = Arc::new(Segment::found(base));
         segment.set_len(0);
-        *segment.file.lock() = Some(file);
+        segment.file.lock().file = Some(file);
+        segment.note_write();
+        segment.enlist(open_files);
         segment
     }
 
@@ -55,24 +75,70 @@ impl Segment {
         digits.parse().ok().map(SegmentBase)
     }
 
-    /// The open file.
-    pub(crate) fn file(&self, fs: &dyn Fs, path: impl FnOnce() -> PathBuf) -> io::Result<Arc<dyn File>> {
-        let mut slot = self.file.lock();
-        if let Some(file) = &*slot {
-            return Ok(Arc::clone(file));
-        }
-        let file = fs.open(&path(), &OpenOptions::read_write())?;
-        *slot = Some(Arc::clone(&file));
+    /// The open file; opens it if need be.
+    pub(crate) fn file(
+        self: &Arc<Self>,
+        host: &JournalHost,
+        path: impl FnOnce() -> PathBuf,
+    ) -> io::Result<Arc<dyn File>> {
+        let file = {
+            let mut slot = self.file.lock();
+            slot.used = true;
+            if let Some(file) = &slot.file {
+                return Ok(Arc::clone(file));
+            }
+            let file = host.fs.open(&path(), &OpenOptions::read_write())?;
+            slot.file = Some(Arc::clone(&file));
+            file
+        };
+        self.enlist(&host.open_files);
         Ok(file)
+    }
+
+    /// The file, if it is open.
+    pub(crate) fn file_if_open(&self) -> Option<Arc<dyn File>> {
+        let mut slot = self.file.lock();
+        slot.used = true;
+        slot.file.clone()
+    }
+
+    fn enlist(self: &Arc<Self>, open_files: &OpenFiles) {
+        if !std::mem::replace(&mut self.file.lock().listed, true) {
+            open_files.add(self);
+        }
     }
 
     /// Lets go of the open file; readers that hold it keep it.
     pub(crate) fn close_file(&self) {
-        *self.file.lock() = None;
+        // Closed after the lock is released.
+        let _file = self.file.lock().file.take();
     }
 
+    /// The list has taken the segment out to close its file. `false`: it was used meanwhile and goes back into the list.
+    pub(crate) fn close_if_unused(&self) -> bool {
+        let mut slot = self.file.lock();
+        if slot.file.is_some() && std::mem::take(&mut slot.used) {
+            return false;
+        }
+        slot.listed = false;
+        let _file = slot.file.take();
+        drop(slot);
+        true
+    }
+
+    /// Called before a write.
+    pub(crate) fn note_write(&self) {
+        self.unsynced.store(true, Ordering::Release);
+    }
+
+    /// Says whether there was something to sync, and forgets it. Called before a sync, which covers everything written until then.
+    pub(crate) fn take_unsynced(&self) -> bool {
+        self.unsynced.swap(false, Ordering::AcqRel)
+    }
+
+    #[cfg(test)]
     pub(crate) fn is_open(&self) -> bool {
-        self.file.lock().is_some()
+        self.file.lock().file.is_some()
     }
 
     /// How many bytes readers may see.

@@ -71,6 +71,9 @@ pub enum ReadError {
     Storage(#[from] StorageError),
     #[error("{partition} is closed")]
     Closed { partition: TopicPartition },
+    /// Only of reads that must not wait: the answer cannot be given from memory; read again where waiting is allowed.
+    #[error("the disk would have to be waited for")]
+    WouldBlock,
 }
 
 /// Why a log or a data folder was not opened.

@@ -7,7 +7,7 @@ use super::state::State;
 use super::types::{AppendContext, Appended, Origin};
 use super::{PartitionLog, durability, segment_base};
 use crate::config::{Compression, Durability, LogConfig};
-use crate::error::AppendError;
+use crate::error::{AppendError, StorageError};
 use bytes::Bytes;
 use mainstem_journal::{AppendError as JournalError, Location};
 use mainstem_record::{
@@ -20,6 +20,10 @@ use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
 /// The value of a transaction marker has 6 bytes.
 const MARKER_BYTES_MAX: usize = 4096;
+
+/// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
 
 /// A batch that only lacks its offset.
 struct Prepared {
@@ -209,7 +213,12 @@ impl PartitionLog {
             JournalError::DiskFull { bytes, .. } => AppendError::DiskFull { partition: partition(), bytes },
             JournalError::Open { path, source } => {
                 let error = std::io::Error::new(source.kind(), source.to_string());
-                AppendError::Storage(self.fail("open", &path, error))
+                // Nothing was written, and there are descriptors again in a moment: no reason to end the log.
+                let no_descriptor = matches!(source.raw_os_error(), Some(EMFILE | ENFILE));
+                match no_descriptor {
+                    true => AppendError::Storage(StorageError { action: "open", path, error: error.into() }),
+                    false => AppendError::Storage(self.fail("open", &path, error)),
+                }
             }
             JournalError::NoSegment { .. } | JournalError::Closed { .. } => {
                 AppendError::Closed { partition: partition() }

@@ -108,6 +108,7 @@ impl PartitionLog {
     /// the returned point relies on.
     pub(crate) fn prepare_checkpoint(&self) -> Result<CheckpointEntry, StorageError> {
         if self.failure().is_none() {
+            self.learn_first_time();
             let grown = {
                 let mut state = self.state.lock();
                 // A log start that is written down must not lie above what a power cut leaves: offsets would go back.
@@ -214,6 +215,7 @@ impl PartitionLog {
     pub(crate) fn close_for_deletion(&self) {
         self.state.lock().closed = true;
         self.journal.release_idle();
+        self.env.indexes.forget(self.number);
     }
 
     fn close_files(&self) -> Result<(), StorageError> {

@@ -28,6 +28,16 @@ pub(crate) fn walk(
     file: &dyn File,
     start: u64,
     end: u64,
+    visit: impl FnMut(u64, &BatchHeader) -> Step,
+) -> io::Result<Walked> {
+    walk_with(|buffer, position| file.read_full_at(buffer, position), start, end, visit)
+}
+
+/// As [`walk`], over bytes that `read` gives: as many as asked for, or at least a whole header while there is one.
+pub(crate) fn walk_with(
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    start: u64,
+    end: u64,
     mut visit: impl FnMut(u64, &BatchHeader) -> Step,
 ) -> io::Result<Walked> {
     let mut buffer = [0u8; WALK_BYTES];
@@ -37,11 +47,10 @@ pub(crate) fn walk(
         if position + HEADER_SIZE as u64 > buffer_at + filled as u64 {
             buffer_at = position;
             let want = (end - position).min(WALK_BYTES as u64) as usize;
-            filled = file.read_full_at(&mut buffer[..want], position)?;
+            filled = read(&mut buffer[..want], position)?;
         }
         let at = (position - buffer_at) as usize;
-        let bytes = buffer.get(at..filled).and_then(|bytes| bytes.first_chunk::<HEADER_SIZE>());
-        let header = bytes.filter(|bytes| peek(*bytes).is_ok()).map(BatchHeader::read);
+        let header = buffer.get(at..filled).and_then(plausible);
         let next = header.map(|header| (header, position + header.size_in_bytes() as u64));
         let Some((header, next)) = next.filter(|(_, next)| *next <= end) else {
             return Ok(Walked::Corrupt { position });
@@ -58,5 +67,11 @@ pub(crate) fn walk(
 pub(crate) fn header_at(file: &dyn File, position: u64) -> io::Result<Option<BatchHeader>> {
     let mut bytes = [0; HEADER_SIZE];
     let count = file.read_full_at(&mut bytes, position)?;
-    Ok((count == HEADER_SIZE && peek(&bytes).is_ok()).then(|| BatchHeader::read(&bytes)))
+    Ok(plausible(&bytes[..count]))
+}
+
+/// The header that these bytes begin with, if they may be one.
+pub(crate) fn plausible(bytes: &[u8]) -> Option<BatchHeader> {
+    let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
+    peek(bytes).is_ok().then(|| BatchHeader::read(bytes))
 }

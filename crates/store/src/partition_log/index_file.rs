@@ -1,6 +1,7 @@
 //! Index files on the disk: searched in place, written as a whole or at their end.
 //!
-//! Opened for each use: a look-up costs an open and a dozen 8-byte reads from the page cache, an idle log no descriptor.
+//! Opened for each use, except by readers, who share the files that [`super::index_cache`] keeps open; an idle log costs no
+//! descriptor.
 
 use std::io;
 use std::path::Path;
@@ -58,7 +59,7 @@ pub(crate) fn tail<E: IndexEntry>(fs: &dyn Fs, path: &Path) -> io::Result<Option
     let Some(file) = open(fs, path)? else { return Ok(None) };
     let count = file.len()? as usize / E::SIZE;
     let blank = |index| read_entry::<E>(file.as_ref(), index).map(|entry| entry.is_none_or(|e| e.is_blank()));
-    let count = if count > 0 && blank(count - 1)? { search(count, |index| Ok(!blank(index)?))? } else { count };
+    let count = if count > 0 && blank(count - 1)? { search(0, count, |index| Ok(!blank(index)?))? } else { count };
     let last = count.checked_sub(1).map(|index| read_entry(file.as_ref(), index)).transpose()?.flatten();
     Ok(Some((count, last)))
 }
@@ -74,8 +75,44 @@ pub(crate) fn last_where<E: IndexEntry>(
     let in_file = file.len()? as usize / E::SIZE;
     let count = count.map_or(in_file, |count| count.min(in_file));
     let fits = |index| read_entry::<E>(file.as_ref(), index).map(|entry| entry.is_some_and(|e| holds(&e)));
-    let after = search(count, fits)?;
+    let after = search(0, count, fits)?;
     Ok(after.checked_sub(1).map(|index| read_entry(file.as_ref(), index)).transpose()?.flatten())
+}
+
+/// Entries that a search reads at once: 8 MiB of log at the default `index.interval.bytes`, for about the cost of two small reads.
+const WINDOW_ENTRIES: usize = 2048;
+
+/// As [`last_where`] over the first `count` entries, with its place. Looks first from `near` on, where the answer to a reader who
+/// goes on from its last look is: one read finds it there.
+pub(crate) fn last_where_near<E: IndexEntry>(
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    count: usize,
+    near: usize,
+    holds: impl Fn(&E) -> bool,
+) -> io::Result<Option<(usize, E)>> {
+    let near = near.min(count);
+    let mut window = vec![0; WINDOW_ENTRIES.min(count - near) * E::SIZE];
+    let filled = read(&mut window, (near * E::SIZE) as u64)? / E::SIZE;
+    let entry_in_window = |index: usize| E::decode(&window[(index - near) * E::SIZE..][..E::SIZE]);
+    let fits_in_window = |index| entry_in_window(index).is_some_and(|entry| holds(&entry));
+    let read_one = |index: usize| {
+        let mut bytes = [0; 16];
+        let bytes = &mut bytes[..E::SIZE];
+        let whole = read(bytes, (index * E::SIZE) as u64)? == E::SIZE;
+        io::Result::Ok(if whole { E::decode(bytes) } else { None })
+    };
+    let fits = |index| read_one(index).map(|entry| entry.is_some_and(|entry| holds(&entry)));
+    let (first, past) = (near, near + filled);
+    let after = if filled == 0 || !fits_in_window(first) {
+        search(0, near, fits)?
+    } else if past < count && fits_in_window(past - 1) {
+        search(past, count, fits)?
+    } else {
+        search(first, past, |index| Ok(fits_in_window(index)))?
+    };
+    let Some(found) = after.checked_sub(1) else { return Ok(None) };
+    let entry = if (first..past).contains(&found) { entry_in_window(found) } else { read_one(found)? };
+    Ok(entry.map(|entry| (found, entry)))
 }
 
 /// Makes the file hold `kept` entries of what it has, and `entries` behind them. Not durable.
@@ -100,7 +137,7 @@ pub(crate) fn sync(fs: &dyn Fs, path: &Path) -> io::Result<()> {
     }
 }
 
-fn open(fs: &dyn Fs, path: &Path) -> io::Result<Option<std::sync::Arc<dyn File>>> {
+pub(crate) fn open(fs: &dyn Fs, path: &Path) -> io::Result<Option<std::sync::Arc<dyn File>>> {
     match fs.open(path, &OpenOptions::read()) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -115,9 +152,8 @@ fn read_entry<E: IndexEntry>(file: &dyn File, index: usize) -> io::Result<Option
     Ok(if count == E::SIZE { E::decode(bytes) } else { None })
 }
 
-/// The number of indexes below `count` at whose front part `holds` is true.
-fn search(count: usize, holds: impl Fn(usize) -> io::Result<bool>) -> io::Result<usize> {
-    let (mut low, mut high) = (0, count);
+/// The first index of `low..high` at which `holds` is not true, given that it is true for a front part; `high` if there is none.
+fn search(mut low: usize, mut high: usize, holds: impl Fn(usize) -> io::Result<bool>) -> io::Result<usize> {
     while low < high {
         let middle = low + (high - low) / 2;
         if holds(middle)? {

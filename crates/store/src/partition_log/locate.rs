@@ -3,12 +3,14 @@
 use std::io;
 
 use super::headers::{self, Step, Walked};
+use super::index_file::IndexEntry;
+use super::look::{Disk, Look};
 use super::{PartitionLog, index_file, segment_base};
 use crate::error::{ReadError, StorageError};
 use crate::formats::names;
 use crate::formats::offset_index::OffsetIndexEntry;
 use mainstem_journal::Location;
-use mainstem_record::BatchHeader;
+use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::Offset;
 use std::sync::Arc;
 
@@ -50,7 +52,7 @@ pub(crate) struct Span {
     pub(crate) end: u64,
 }
 
-impl PartitionLog {
+impl Look<'_> {
     /// The position of the first batch whose last offset is `offset` or above; `segment_end` if there is none in the segment.
     pub(crate) fn locate(&self, base: Offset, offset: Offset, segment_end: u64) -> Result<u64, ReadError> {
         if offset <= base {
@@ -93,7 +95,7 @@ impl PartitionLog {
         holds: impl Fn(&OffsetIndexEntry) -> bool,
     ) -> Result<Option<OffsetIndexEntry>, ReadError> {
         let in_file = {
-            let state = self.state.lock();
+            let state = self.log.state.lock();
             if state.active.base == base {
                 let index = &state.active.offsets;
                 let after = index.pending.partition_point(&holds);
@@ -108,30 +110,51 @@ impl PartitionLog {
         if in_file == Some(0) {
             return Ok(None);
         }
-        let path = self.file(base, names::INDEX);
-        index_file::last_where(self.fs(), &path, in_file, holds).map_err(|error| self.read_failed(path, error))
+        let Some(index) = self.index(base)? else { return Ok(None) };
+        let search = || {
+            // Asks about an open file, whose length is in memory.
+            let whole = index.file.len()? as usize / OffsetIndexEntry::SIZE;
+            let count = in_file.map_or(whole, |count| count.min(whole));
+            let read = |buffer: &mut [u8], at| self.read_file(index.file.as_ref(), buffer, at, false);
+            index_file::last_where_near(read, count, index.near(), holds)
+        };
+        let found = search().map_err(|error| self.log.read_failed(self.log.file(base, names::INDEX), error))?;
+        let Some((place, entry)) = found else { return Ok(None) };
+        index.found_at(place);
+        Ok(Some(entry))
     }
 
     /// The header of the batch at a position, if there is a plausible one.
     pub(crate) fn header_at(&self, base: Offset, position: u64) -> Result<Option<BatchHeader>, ReadError> {
-        let at = Location::new(segment_base(base), position);
-        let slice = self.journal.slice(at, 0).map_err(|error| self.journal_read_failed(error))?;
-        headers::header_at(slice.file.as_ref(), position)
-            .map_err(|error| self.read_failed(self.file(base, names::LOG), error))
+        let slice = self.slice(Location::new(segment_base(base), position), 0)?;
+        let mut bytes = [0; HEADER_SIZE];
+        let count = self
+            .read_segment_file(base, slice.file.as_ref(), &mut bytes, position)
+            .map_err(|error| self.log.read_failed(self.log.file(base, names::LOG), error))?;
+        if count < HEADER_SIZE && self.disk == Disk::Never {
+            return Err(ReadError::WouldBlock);
+        }
+        Ok(headers::plausible(&bytes[..count]))
     }
 
     /// Shows the headers of the batches that begin in a span. Reads no payload. Bytes in the span that are no whole batch are an error.
     pub(crate) fn walk(&self, span: Span, visit: impl FnMut(u64, &BatchHeader) -> Step) -> Result<(), ReadError> {
         let at = Location::new(segment_base(span.base), span.start);
-        let slice = self.journal.slice(at, span.end.saturating_sub(span.start));
-        let slice = slice.map_err(|error| self.journal_read_failed(error))?;
-        let walked = headers::walk(slice.file.as_ref(), span.start, span.start + slice.len, visit);
-        match walked.map_err(|error| self.read_failed(self.file(span.base, names::LOG), error))? {
+        let slice = self.slice(at, span.end.saturating_sub(span.start))?;
+        let read = |buffer: &mut [u8], position| {
+            let count = self.read_segment_file(span.base, slice.file.as_ref(), buffer, position)?;
+            let cut_short = self.disk == Disk::Never && count < buffer.len().min(HEADER_SIZE);
+            if cut_short { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+        };
+        let walked = headers::walk_with(read, span.start, span.start + slice.len, visit);
+        match walked.map_err(|error| self.log.read_failed(self.log.file(span.base, names::LOG), error))? {
             Walked::Whole => Ok(()),
-            Walked::Corrupt { position } => Err(self.corrupt(span.base, position)),
+            Walked::Corrupt { position } => Err(self.log.corrupt(span.base, position)),
         }
     }
+}
 
+impl PartitionLog {
     pub(crate) fn read_bytes(&self, at: Location, buffer: &mut [u8]) -> Result<usize, ReadError> {
         self.journal.read_at(at, buffer).map_err(|error| self.journal_read_failed(error))
     }
@@ -147,6 +170,9 @@ impl PartitionLog {
 
     /// A read error concerns the one who reads; it does not end the log.
     pub(crate) fn read_failed(&self, path: std::path::PathBuf, error: io::Error) -> ReadError {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return ReadError::WouldBlock;
+        }
         ReadError::Storage(StorageError { action: "read", path, error: Arc::new(error) })
     }
 

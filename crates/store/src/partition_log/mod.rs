@@ -10,9 +10,11 @@ mod durability;
 mod epochs;
 mod flush;
 mod headers;
+mod index_cache;
 mod index_file;
 mod listing;
 mod locate;
+mod look;
 mod open;
 mod producers;
 mod read;
@@ -34,6 +36,7 @@ pub(crate) use open::io_error;
 pub use types::*;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -57,6 +60,8 @@ pub struct StoreEnv {
     pub rng: Arc<dyn Rng>,
     pub(crate) host: Arc<JournalHost>,
     pub(crate) flusher: Flusher,
+    pub(crate) indexes: index_cache::IndexCache,
+    logs_opened: AtomicU64,
 }
 
 impl StoreEnv {
@@ -70,7 +75,34 @@ impl StoreEnv {
         flusher_threads: usize,
     ) -> std::io::Result<Arc<StoreEnv>> {
         let host = Arc::new(JournalHost::new(Arc::clone(&fs), Arc::clone(&clock), tail_bytes));
-        Ok(Arc::new(StoreEnv { fs, clock, rng, host, flusher: Flusher::new(flusher_threads)? }))
+        let flusher = Flusher::new(flusher_threads)?;
+        Ok(Arc::new(StoreEnv {
+            fs,
+            clock,
+            rng,
+            host,
+            flusher,
+            indexes: Default::default(),
+            logs_opened: AtomicU64::new(0),
+        }))
+    }
+
+    /// How many files the logs may keep open together, beside those that readers hold at the moment. Without this there is no limit for
+    /// segment files, and 256 for the indexes of segments that are read behind the tail.
+    pub fn set_open_files_max(&self, files: usize) {
+        let indexes = (files / 8).clamp(1, INDEX_FILES_MAX);
+        self.indexes.set_files_max(indexes);
+        self.host.open_files.set_limit(files.saturating_sub(indexes));
+    }
+
+    /// Closes the files that nobody has used since the last call. To be called now and then, where nobody waits.
+    pub fn release_idle_files(&self) {
+        self.indexes.release_idle();
+        self.host.open_files.release_idle();
+    }
+
+    pub(crate) fn next_log_number(&self) -> u64 {
+        self.logs_opened.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Runs the syncs that were asked for on this thread; gives the number of logs.
@@ -83,6 +115,8 @@ impl StoreEnv {
 #[derive(Debug)]
 pub struct PartitionLog {
     env: Arc<StoreEnv>,
+    /// Of this opening, in this process.
+    number: u64,
     partition: TopicPartition,
     topic_id: Option<TopicId>,
     folder: PathBuf,
@@ -215,6 +249,17 @@ impl PartitionLog {
         self.failed.get().cloned().or_else(|| self.journal.failure().map(|f| durability::storage_error(&f)))
     }
 
+    /// Frees the tail cache if nothing was appended since the last call. To be called now and then.
+    pub fn release_if_idle(&self) {
+        let mut state = self.state.lock();
+        let end = state.next_offset;
+        let idle = std::mem::replace(&mut state.idle_end, end) == end;
+        drop(state);
+        if idle {
+            self.journal.release_tail();
+        }
+    }
+
     fn check_alive(&self) -> Result<(), StorageError> {
         self.failure().map_or(Ok(()), Err)
     }
@@ -235,6 +280,14 @@ impl PartitionLog {
     }
 }
 
+impl Drop for PartitionLog {
+    fn drop(&mut self) {
+        self.env.indexes.forget(self.number);
+    }
+}
+
+/// More index files are not kept open, however many files there may be.
+const INDEX_FILES_MAX: usize = 4096;
 /// Bytes of the tail cache of one log: enough for a consumer that is a few round trips behind.
 const TAIL_CACHE_BYTES: usize = 64 << 10;
 /// The largest batch that recovery believes in; `max.message.bytes` may have been larger than it is now.

@@ -2,6 +2,7 @@
 
 use super::headers::Step;
 use super::locate::Span;
+use super::look::{Disk, Look};
 use super::types::{ReadChunk, ReadRequest, Reading};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
@@ -31,7 +32,21 @@ enum Plan {
 
 impl PartitionLog {
     /// Whole batches from `from` on, of one segment. Empty at the log end and at or above `upper`. Does not read payload bytes.
+    ///
+    /// May wait for the disk: for index entries, batch headers, and files that are not open.
     pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
+        self.look(Disk::MayWait).read(request)
+    }
+
+    /// As [`PartitionLog::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the answer cannot be given from
+    /// memory. Where the system cannot say what is in memory, that is the answer far from the tail.
+    pub fn read_nowait(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
+        self.look(Disk::Never).read(request)
+    }
+}
+
+impl Look<'_> {
+    fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         let mut from = request.from;
         loop {
             let place = match self.plan(from, request)? {
@@ -43,20 +58,20 @@ impl PartitionLog {
                 Ok(None) => from = place.next,
                 Ok(Some(reading)) => return Ok(reading),
                 // Retention was faster; if it took this offset, the next plan says so.
-                Err(ReadError::Gone { .. }) if request.from < self.log_start() => {}
+                Err(ReadError::Gone { .. }) if request.from < self.log.log_start() => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
     fn plan(&self, from: Offset, request: &ReadRequest) -> Result<Plan, ReadError> {
-        let state = self.state.lock();
+        let state = self.log.state.lock();
         if state.closed {
-            return Err(ReadError::Closed { partition: self.partition.clone() });
+            return Err(ReadError::Closed { partition: self.log.partition.clone() });
         }
         let (log_start, log_end) = (state.log_start, state.next_offset);
         if request.from < log_start || request.from > log_end {
-            let partition = self.partition.clone();
+            let partition = self.log.partition.clone();
             return Err(ReadError::OutOfRange { partition, offset: request.from, log_start, log_end });
         }
         let upper = request.upper.min(log_end);
@@ -68,9 +83,10 @@ impl PartitionLog {
         let next_segment = state.segments.get(index + 1).map(|segment| segment.base);
         if let Some(next) = next_segment {
             drop(state);
-            let end = self.journal.segment_len(segment_base(base)).map_err(|error| self.journal_read_failed(error))?;
+            let end = self.segment_len(base)?;
             return Ok(Plan::Look(Place { base, end, next, from_position: None, upper_position: None }));
         }
+        self.note_end(base, state.end_position);
         Ok(Plan::Look(Place {
             base,
             end: state.end_position,
@@ -99,14 +115,14 @@ impl PartitionLog {
             return Ok(Some(Reading::default()));
         }
         if end == place.end {
-            self.hints.lock().add(place.next, Location::new(segment_base(base), end));
+            self.log.hints.lock().add(place.next, Location::new(segment_base(base), end));
         }
         let chunk = self.chunk(base, start, end)?;
         Ok(Some(Reading { bytes: chunk.len(), chunks: vec![chunk] }))
     }
 
     fn hinted(&self, base: Offset, from: Offset) -> Option<u64> {
-        let location = self.hints.lock().get(from)?;
+        let location = self.log.hints.lock().get(from)?;
         (location.segment == segment_base(base)).then_some(location.position)
     }
 
@@ -129,7 +145,7 @@ impl PartitionLog {
             Step::Next
         })?;
         if let Some(next_offset) = next_offset {
-            self.hints.lock().add(next_offset, Location::new(segment_base(span.base), end));
+            self.log.hints.lock().add(next_offset, Location::new(segment_base(span.base), end));
         }
         Ok(end)
     }
@@ -137,14 +153,14 @@ impl PartitionLog {
     fn chunk(&self, base: Offset, start: u64, end: u64) -> Result<ReadChunk, ReadError> {
         let (at, len) = (Location::new(segment_base(base), start), end - start);
         if len <= TAIL_READ_BYTES_MAX
-            && let Some(bytes) = self.journal.tail(at, len as usize)
+            && let Some(bytes) = self.log.journal.tail(at, len as usize)
             && bytes.len() as u64 == len
         {
             return Ok(ReadChunk::Bytes(bytes));
         }
-        let slice = self.journal.slice(at, len).map_err(|error| self.journal_read_failed(error))?;
+        let slice = self.slice(at, len)?;
         if slice.len < len {
-            return Err(ReadError::Gone { partition: self.partition.clone() });
+            return Err(ReadError::Gone { partition: self.log.partition.clone() });
         }
         Ok(ReadChunk::Slice(slice))
     }

@@ -166,6 +166,7 @@ impl PartitionLog {
                 }
             }
         }
+        self.env.indexes.forget(self.number);
         let delay_ms = self.config.load().file_delete_delay_ms.max(0) as u64;
         let due = self.env.clock.monotonic() + Duration::from_millis(delay_ms);
         let mut state = self.state.lock();

@@ -1,6 +1,8 @@
 //! Beginning a new segment, and the files that belong to the one that ends.
 
 use super::active_index::ActiveIndex;
+use super::headers;
+use super::look::Disk;
 use super::state::{SegmentView, State};
 use super::views::random_below;
 use super::{PartitionLog, durability, index_file, segment_base};
@@ -9,8 +11,8 @@ use crate::error::{AppendError, StorageError};
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::formats::{names, producer_snapshot};
 use mainstem_env::{Fs, OpenOptions};
-use mainstem_journal::RollError;
-use mainstem_record::BatchHeader;
+use mainstem_journal::{Location, RollError};
+use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::{Offset, TimestampMs};
 
 impl PartitionLog {
@@ -56,13 +58,46 @@ impl PartitionLog {
             return false;
         }
         if state.active.first_time_ms.is_none() {
-            // Unreadable means unknown here; the append itself will tell.
-            let first = self.header_at(state.active.base, 0).ok().flatten();
-            state.active.first_time_ms = Some(first.map_or(-1, |header| header.max_timestamp.0));
+            // An append does not wait for this: what is not in memory is read by the next checkpoint.
+            state.active.first_time_ms = self.read_first_time(state.active.base, Disk::Never);
         }
         let first = state.active.first_time_ms.filter(|first| *first >= 0);
         let newest = if batch_time.0 >= 0 { batch_time } else { now };
         first.is_some_and(|first| newest.0 - first > config.segment_ms - state.active.jitter_ms)
+    }
+
+    /// The time of the first batch of a segment, -1 if it has none. `None`: it would have to be read from the disk.
+    fn read_first_time(&self, base: Offset, disk: Disk) -> Option<i64> {
+        let mut bytes = [0; HEADER_SIZE];
+        let mut read = || {
+            let slice = self.journal.slice(Location::new(segment_base(base), 0), 0);
+            let slice = slice.map_err(|error| std::io::Error::other(error.to_string()))?;
+            self.look(disk).read_segment_file(base, slice.file.as_ref(), &mut bytes, 0)
+        };
+        match read() {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => None,
+            // Unreadable means unknown here; the append itself will tell.
+            Err(_) => Some(-1),
+            Ok(count) => Some(headers::plausible(&bytes[..count]).map_or(-1, |header| header.max_timestamp.0)),
+        }
+    }
+
+    /// Reads what an append needs to know of the active segment and does not wait for.
+    pub(super) fn learn_first_time(&self) {
+        let base = {
+            let state = self.state.lock();
+            // Only a log that is written to needs it; an idle one keeps its file closed.
+            let needed = state.active.first_time_ms.is_none() && state.bytes_since_checkpoint > 0 && !state.closed;
+            if !needed {
+                return;
+            }
+            state.active.base
+        };
+        let time = self.read_first_time(base, Disk::MayWait);
+        let mut state = self.state.lock();
+        if state.active.base == base && state.active.first_time_ms.is_none() {
+            state.active.first_time_ms = time;
+        }
     }
 
     /// Seals the active segment and begins one at `base`. If it fails nothing has changed.

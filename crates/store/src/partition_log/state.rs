@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) deleted_files: Vec<PathBuf>,
     pub(crate) deleted_due: Option<Duration>,
     pub(crate) closed: bool,
+    /// The log end when it was last asked whether the log is idle.
+    pub(crate) idle_end: Offset,
     /// Base offset and position of batches in the active segment.
     recent: [(Offset, u64); RECENT],
     recent_next: u8,
@@ -79,6 +81,7 @@ impl State {
             deleted_files: Vec::new(),
             deleted_due: None,
             closed: false,
+            idle_end: Offset::NONE,
             recent: [(Offset::NONE, 0); RECENT],
             recent_next: 0,
         }

@@ -2,6 +2,7 @@
 
 use super::headers::Step;
 use super::locate::Span;
+use super::look::Disk;
 use super::types::TimestampOffset;
 use super::{PartitionLog, index_file, segment_base};
 use crate::error::ReadError;
@@ -85,10 +86,10 @@ impl PartitionLog {
         let below = |entry: &TimeIndexEntry| entry.timestamp_ms < target.0;
         let entry = self.time_entry(base, below).map_err(|error| self.read_failed(path, error))?;
         let from = entry.map_or(base, |entry| base.plus(entry.relative_offset.into())).max(log_start);
-        let mut start = self.locate(base, from, place.end)?;
+        let mut start = self.look(Disk::MayWait).locate(base, from, place.end)?;
         loop {
             let mut candidate: Option<(u64, BatchHeader)> = None;
-            self.walk(Span { base, start, end: place.end }, |position, header| {
+            self.look(Disk::MayWait).walk(Span { base, start, end: place.end }, |position, header| {
                 if header.max_timestamp >= target {
                     candidate = Some((position, *header));
                     return Step::Stop;
@@ -148,6 +149,13 @@ impl PartitionLog {
             }
         }
         Ok(None)
+    }
+
+    /// As [`PartitionLog::aborted_transactions`], for threads that must not wait for the disk.
+    pub fn aborted_transactions_nowait(&self, from: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let state = self.state.lock();
+        let any = state.segments[state.segment_index(from)..].iter().any(|segment| segment.has_aborted);
+        if any { Err(ReadError::WouldBlock) } else { Ok(Vec::new()) }
     }
 
     /// Aborted transactions that overlap `from..upper`, ascending by first offset.

@@ -48,6 +48,7 @@ impl PartitionLog {
         self.journal.truncate_to(location).map_err(|error| self.truncate_failed(error))?;
         self.durability.truncate(end);
         self.hints.lock().clear();
+        self.env.indexes.forget(self.number);
         self.cut_views(&mut state, index, index_left, position, end).map_err(|error| self.fail("cut", &path, error))?;
         Ok(end)
     }
@@ -168,6 +169,7 @@ impl PartitionLog {
         state.log_start = offset;
         state.epochs.truncate_end(Offset::ZERO);
         self.hints.lock().clear();
+        self.env.indexes.forget(self.number);
         self.journal
             .delete_before(segment_base(offset))
             .map_err(|error| self.fail("delete", &self.folder, io::Error::other(error.to_string())))?;
