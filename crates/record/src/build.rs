@@ -226,11 +226,11 @@ fn body_size(
         + headers_size
 }
 
-fn nullable_size(bytes: Option<&[u8]>) -> usize {
+pub(crate) fn nullable_size(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| varint_size(bytes.len() as i32) + bytes.len())
 }
 
-fn write_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+pub(crate) fn write_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => write_varint(out, -1),
         Some(bytes) => {

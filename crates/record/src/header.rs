@@ -208,6 +208,11 @@ impl BatchHeader {
     pub fn timestamp_type(&self) -> TimestampType {
         self.attributes.timestamp_type()
     }
+
+    /// The time from which on compaction may remove the tombstones or the marker of this batch; `None`: it has not been set yet.
+    pub fn delete_horizon(&self) -> Option<TimestampMs> {
+        self.attributes.has_delete_horizon().then_some(self.base_timestamp)
+    }
 }
 
 /// CRC-32C of a batch: from `attributes` in the header to the end of the records.

@@ -54,6 +54,11 @@ impl<'a> RecordHeaders<'a> {
         self.count <= 0
     }
 
+    /// The headers as they are encoded, without their count.
+    pub(crate) fn encoded(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = RecordHeader<'a>> + use<'a> {
         let mut source = SliceSource::new(self.bytes);
         (0..self.count).map_while(move |_| read_header(&mut source).ok())

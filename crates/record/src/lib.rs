@@ -31,6 +31,7 @@ mod control;
 mod header;
 mod iter;
 mod recompress;
+mod retain;
 mod stamp;
 mod validate;
 mod varint;
@@ -44,6 +45,7 @@ pub use control::{ControlError, ControlKind, ControlRecord};
 pub use header::{Attributes, BatchHeader, HEADER_SIZE, PEEK_SIZE, TimestampType, layout};
 pub use iter::{Record, RecordHeader, RecordHeaders, RecordIter};
 pub use recompress::{RecompressError, recompress};
+pub use retain::{RetainedBatch, empty_batch};
 pub use stamp::{Stamp, StampTimestamp, stamp_in_place, stamped_header};
 pub use validate::{
     ErrorClass, Origin, RecordProblem, RecordRejection, Rejections, Validated, ValidationError, ValidationRules,
