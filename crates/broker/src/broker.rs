@@ -1,7 +1,7 @@
 //! The broker: what doors call.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::Guard;
 use mainstem_env::{Clock, Rng};
@@ -15,6 +15,7 @@ use crate::controller_thread::{ControllerError, ControllerThread};
 use crate::groups::Groups;
 use crate::maintenance::Maintenance;
 use crate::producer_ids::ProducerIds;
+use crate::read_counters::ReadCounters;
 use crate::start::random_bytes;
 use crate::state::State;
 use crate::topics::TopicMap;
@@ -34,6 +35,9 @@ pub struct Broker {
     pub(crate) controller: ControllerThread,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) maintenance: Maintenance,
+    pub(crate) reads: ReadCounters,
+    /// Set by the orderly stop.
+    pub(crate) down: AtomicBool,
 }
 
 impl Broker {
@@ -76,6 +80,11 @@ impl Broker {
     /// Threads for work that may wait for the disk.
     pub fn blocking(&self) -> &Arc<BlockingPool> {
         &self.blocking
+    }
+
+    /// Where looks of fetches found what they looked for.
+    pub fn reads(&self) -> &ReadCounters {
+        &self.reads
     }
 
     pub fn producer_ids(&self) -> &ProducerIds {
@@ -122,8 +131,12 @@ impl Broker {
         self.state.stopping.load(Ordering::SeqCst)
     }
 
-    /// Ends all waits, closes the logs, and writes what makes the next start a clean one.
+    /// Ends all waits, closes the logs, and writes what makes the next start a clean one. A second call does nothing.
     pub fn shutdown(&self) {
+        if self.down.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.end_long_polls();
         self.maintenance.stop();
         self.state.groups.stop();
         self.controller.stop(crate::stop::last_operation);

@@ -12,6 +12,7 @@
 //! `num.io.threads` for blocking work, started when there is some.
 
 mod admin;
+mod adopt;
 mod apply;
 mod blocking;
 mod broker;

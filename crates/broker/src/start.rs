@@ -1,6 +1,6 @@
 //! The start of a node: folder, metadata, logs, groups, in this order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -11,16 +11,17 @@ use mainstem_metadata::controller::{
     Controller, Decision, NodeAddress, NodeStart, bootstrap_records, bootstrap_records_of,
 };
 use mainstem_metadata::image::{ConfigResource, ImageDelta};
-use mainstem_store::{DataFolder, FolderReport, MetaProperties, MetadataFiles, OpenError, StopKind, StoreEnv};
+use mainstem_store::{DataFolder, FolderReport, OpenError, StopKind, StoreEnv};
 use mainstem_types::{NodeId, TopicId};
 use parking_lot::Mutex;
 
+use crate::adopt::{AdoptError, Adopted, adopt};
 use crate::blocking::BlockingPool;
 use crate::broker::Broker;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::groups::Groups;
 use crate::maintenance::Maintenance;
-use crate::metadata_log::{LoadError, LoadedMetadata, MetadataLog, MetadataWriteError};
+use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
 use crate::open_logs::{OpenReport, open_logs};
 use crate::settings::group_config;
 use crate::state::State;
@@ -31,10 +32,8 @@ use crate::topics::TopicMap;
 pub enum StartError {
     #[error(transparent)]
     Folder(#[from] OpenError),
-    #[error("the folder {} belongs to node {found}, and node.id is {wanted}: set node.id={found}, or choose another --data-dir", folder.display())]
-    NodeId { folder: PathBuf, found: NodeId, wanted: NodeId },
-    #[error("the metadata cannot be loaded: {0}")]
-    Load(#[from] LoadError),
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
     #[error("the metadata cannot be written: {0}")]
     Write(#[from] MetadataWriteError),
     #[error(transparent)]
@@ -61,14 +60,10 @@ impl Broker {
     ) -> Result<(Arc<Broker>, StartReport), StartError> {
         let began = env.clock.monotonic();
         let (folder, found) = DataFolder::open(&env, data_dir)?;
-        let properties = meta_properties(&folder, &config, &*env.rng)?;
+        let adopted = adopt(&folder, &found, &config, &*env.rng)?;
+        let Adopted { properties, directory_id, log, recovery: metadata_recovery, mut metadata_log, loaded } = adopted;
+        let LoadedMetadata { image, format } = loaded;
         let node = properties.node_id;
-        let directory_id = properties.directory_id.unwrap_or_default();
-        let metadata_config = Arc::new(metadata_log_config(&config));
-        let (log, metadata_recovery) = folder.open_metadata_log(metadata_config)?;
-        let files = MetadataFiles::new(Arc::clone(&env.fs), &log.folder());
-        let mut metadata_log = MetadataLog::new(Arc::clone(&log), files, node);
-        let LoadedMetadata { image, format } = metadata_log.load()?;
         metadata_log.begin_term(env.clock.wall_ms())?;
         let mut core = Core::new(Controller::new(image), metadata_log, env.clock.monotonic());
         let start = node_start(&config, node, directory_id, &*env.rng);
@@ -100,32 +95,7 @@ impl Broker {
         let blocking = Arc::new(BlockingPool::new(threads));
         let took_ms = state.env.clock.monotonic().saturating_sub(began).as_millis();
         let report = report(&found, &opened, took_ms);
-        Ok((Arc::new(Broker { state, controller, blocking, maintenance }), report))
-    }
-}
-
-/// Whose folder this is; a new one becomes this node's.
-fn meta_properties(folder: &DataFolder, config: &BrokerConfig, rng: &dyn Rng) -> Result<MetaProperties, StartError> {
-    let wanted = NodeId(config.node_id);
-    match folder.meta_properties()? {
-        Some(properties) if config.is_set("node.id") && properties.node_id != wanted => {
-            Err(StartError::NodeId { folder: folder.path().to_owned(), found: properties.node_id, wanted })
-        }
-        Some(properties) if properties.directory_id.is_some() => Ok(properties),
-        Some(properties) => {
-            let properties = MetaProperties { directory_id: Some(random_id(rng)), ..properties };
-            folder.write_meta_properties(&properties)?;
-            Ok(properties)
-        }
-        None => {
-            let properties = MetaProperties {
-                cluster_id: random_id(rng).to_string(),
-                node_id: wanted,
-                directory_id: Some(random_id(rng)),
-            };
-            folder.write_meta_properties(&properties)?;
-            Ok(properties)
-        }
+        Ok((Arc::new(Broker { state, controller, blocking, maintenance, reads: Default::default(), down: Default::default() }), report))
     }
 }
 
@@ -147,16 +117,6 @@ pub(crate) fn random_bytes(rng: &dyn Rng) -> [u8; 16] {
     // reason: the system's random source does not fail once it is seeded, and nothing could be done without it.
     rng.fill(&mut bytes).expect("random bytes from the system");
     bytes
-}
-
-/// The metadata log keeps everything that its snapshots do not cover.
-fn metadata_log_config(config: &BrokerConfig) -> mainstem_store::LogConfig {
-    mainstem_store::LogConfig {
-        segment_bytes: config.metadata_log.segment_bytes.max(1024) as u32,
-        max_message_bytes: i32::MAX as u32,
-        cleanup_delete: false,
-        ..mainstem_store::LogConfig::default()
-    }
 }
 
 fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn Rng) -> NodeStart {
@@ -201,7 +161,10 @@ fn report(found: &FolderReport, opened: &OpenReport, took_ms: u128) -> StartRepo
     let r = &opened.recovery;
     lines.push(match found.stop {
         StopKind::New => "new data folder".to_owned(),
-        StopKind::Clean { .. } => format!("{} logs opened after an orderly stop, in {took_ms} ms", r.logs),
+        StopKind::Clean { .. } => {
+            let logs = found.partitions.len() + 1;
+            format!("{logs} logs opened after an orderly stop, in {took_ms} ms")
+        }
         StopKind::Unclean => format!(
             "recovered from an unclean stop: {} logs, {} segments with {} bytes scanned, {} bytes cut, {} indexes rebuilt, in {took_ms} ms",
             r.logs, r.segments_scanned, r.bytes_scanned, r.bytes_cut, r.indexes_rebuilt

@@ -8,7 +8,7 @@ use mainstem_coordinator::{GroupError, HeartbeatRequest, OffsetFetchRequest};
 use mainstem_metadata::image::TopicImage;
 use mainstem_types::TopicId;
 
-use super::ledger::{Acked, Ledger, PartitionFacts, TopicFacts};
+use super::ledger::{Acked, Latest, Ledger, PartitionFacts, TopicFacts};
 use super::{LIMIT, Node, Seen, read_all};
 
 /// Compares a broker that has just started with what its clients know. What is found is known from here on: consumers have
@@ -25,6 +25,29 @@ pub fn check(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
     groups(node, ledger)?;
     let differences = node.wait(node.broker.verify_views()).map_err(|error| error.to_string())?;
     if differences.is_empty() { Ok(()) } else { Err(format!("replay and memory differ: {differences:?}")) }
+}
+
+/// What consumers see while the broker runs: every record that was acknowledged, at the offset that was answered, and no other.
+pub fn check_live(node: &Node, ledger: &Ledger) -> Result<(), String> {
+    for ((id, index), facts) in &ledger.partitions {
+        let Some(partition) = node.partition(*id, *index) else { continue };
+        if &*partition.topic == OFFSETS_TOPIC {
+            continue;
+        }
+        let positions = partition.positions();
+        let seen: Vec<(i64, String)> =
+            read_all(&partition)?.into_iter().map(|seen| (seen.offset, seen.value)).collect();
+        let known = facts.records.iter().filter_map(|record| Some((record.offset?, record.value.clone())));
+        let mut known: Vec<_> = known.filter(|(offset, _)| *offset >= positions.log_start.0).collect();
+        known.sort();
+        ensure(known == seen, || format!("{}-{index} {positions:?}: sent {known:?}, seen {seen:?}", partition.topic))?;
+    }
+    Ok(())
+}
+
+/// Notes the epochs of a broker that was not stopped yet.
+pub fn note(node: &Node, ledger: &mut Ledger) {
+    epochs(node, ledger).and_then(|()| topics(node, ledger)).expect("a broker that was not stopped");
 }
 
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
@@ -47,9 +70,11 @@ fn topics(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
         let known = ledger.topics.contains_key(&topic.id);
         if !known {
             // Asked for and not answered: it may be there, as a whole.
-            let partitions = ledger.tried.get(topic.name.as_ref()).copied();
-            let partitions = partitions.ok_or_else(|| format!("topic {} was never asked for", topic.name))?;
-            let facts = TopicFacts { name: topic.name.to_string(), partitions: (partitions, partitions), ..Default::default() };
+            let partitions = topic.partitions.len() as i32;
+            let tried = ledger.tried.get(topic.name.as_ref()).is_some_and(|tried| tried.contains(&partitions));
+            ensure(tried, || format!("topic {} with {partitions} partitions was never asked for", topic.name))?;
+            let facts =
+                TopicFacts { name: topic.name.to_string(), partitions: (partitions, partitions), ..Default::default() };
             ledger.topics.insert(topic.id, facts);
         }
     }
@@ -80,7 +105,9 @@ fn topics(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
 fn one_topic(node: &Node, topic: &TopicImage, facts: &mut TopicFacts) -> Result<(), String> {
     let (acked, tried) = facts.partitions;
     let found = topic.partitions.len() as i32;
-    ensure(found >= acked && found <= tried, || format!("{found} partitions, acknowledged {acked}, asked for {tried}"))?;
+    ensure(found >= acked && found <= tried, || {
+        format!("{found} partitions, acknowledged {acked}, asked for {tried}")
+    })?;
     facts.partitions = (found, found);
     for index in topic.partitions.keys() {
         let partition = node.partition(topic.id, *index).ok_or_else(|| format!("partition {index} is not served"))?;
@@ -90,9 +117,9 @@ fn one_topic(node: &Node, topic: &TopicImage, facts: &mut TopicFacts) -> Result<
     let image = node.broker.image();
     let configs = image.topic_configs(&topic.name);
     for (key, values) in &mut facts.configs {
-        let found = configs.get(key).ok_or_else(|| format!("setting {key} is gone"))?;
-        ensure(values.contains(found), || format!("setting {key} is {found}, not one of {values:?}"))?;
-        *values = vec![found.clone()];
+        let found = configs.get(key).cloned();
+        ensure(values.contains(&found), || format!("setting {key} is {found:?}, not one of {values:?}"))?;
+        *values = vec![found];
     }
     Ok(())
 }
@@ -113,7 +140,9 @@ fn records(partition: &Partition, facts: &mut PartitionFacts) -> Result<(), Stri
     ensure(positions.high_watermark == positions.log_end, || format!("{positions:?} after a start"))?;
     let start = positions.log_start.0;
     let (durable, tried) = facts.log_start;
-    ensure(start >= durable && start <= tried.max(durable), || format!("log start {start}, durable {durable}, asked {tried}"))?;
+    ensure(start >= durable && start <= tried.max(durable), || {
+        format!("log start {start}, durable {durable}, asked {tried}")
+    })?;
     facts.log_start = (start, start);
     let internal = &*partition.topic == OFFSETS_TOPIC;
     let seen = read_all(partition)?;
@@ -138,12 +167,16 @@ fn against_facts(
 ) -> Result<(), String> {
     let known: BTreeSet<&str> = facts.records.iter().map(|record| record.value.as_str()).collect();
     for record in seen {
-        ensure(known.contains(record.value.as_str()), || format!("{record:?} was never sent here, or was lost before"))?;
+        ensure(known.contains(record.value.as_str()), || {
+            format!("{record:?} was never sent here, or was lost before")
+        })?;
     }
     for record in &mut facts.records {
         match found.get(record.value.as_str()) {
             Some(offset) => {
-                ensure(record.offset.is_none_or(|known| known == *offset), || format!("{record:?} is at {offset} now"))?;
+                ensure(record.offset.is_none_or(|known| known == *offset), || {
+                    format!("{record:?} is at {offset} now")
+                })?;
                 record.offset = Some(*offset);
                 record.acked = Acked::Disk;
             }
@@ -153,7 +186,8 @@ fn against_facts(
             }
         }
     }
-    let (kept, lost) = std::mem::take(&mut facts.records).into_iter().partition(|r| found.contains_key(r.value.as_str()));
+    let (kept, lost) =
+        std::mem::take(&mut facts.records).into_iter().partition(|r| found.contains_key(r.value.as_str()));
     facts.records = kept;
     facts.lost.extend(lost.into_iter().map(|record| record.value));
     Ok(())
@@ -162,7 +196,7 @@ fn against_facts(
 fn groups(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
     let groups = node.broker.groups();
     if !groups.is_available() {
-        let promised = ledger.commits.values().any(|latest| latest.acked.is_some());
+        let promised = ledger.commits.values().any(|latest| !latest.allows(None));
         return ensure(!promised, || "offsets were committed, and groups are not served".to_owned());
     }
     let end = Instant::now() + LIMIT;
@@ -171,25 +205,26 @@ fn groups(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
         std::thread::sleep(Duration::from_micros(50));
     }
     for ((group, topic, index), latest) in &mut ledger.commits {
-        let all = OffsetFetchRequest { group_id: group, member_id: None, member_epoch: -1, topics: None, require_stable: false };
+        let all = OffsetFetchRequest {
+            group_id: group,
+            member_id: None,
+            member_epoch: -1,
+            topics: None,
+            require_stable: false,
+        };
         let found = groups.fetch_offsets(&all).unwrap_or_default();
         let found = found.iter().filter(|found| &*found.name == topic).flat_map(|topic| &topic.partitions);
         let found = found.filter(|found| found.partition.0 == *index).map(|found| found.offset.0).next();
-        let what = || format!("group {group}, {topic}-{index}: {found:?}, known {latest:?}");
-        match (latest.acked, found) {
-            (Some((value, _)), Some(found)) => {
-                ensure(found == value || (found > value && latest.tried.contains(&found)), what)?;
-            }
-            (Some(_), None) => return Err(what()),
-            (None, Some(found)) => ensure(latest.tried.contains(&found), what)?,
-            (None, None) => {}
-        }
-        latest.acked = found.map(|found| (found, Acked::Disk));
-        latest.tried.clear();
+        ensure(latest.allows(found), || format!("group {group}, {topic}-{index}: {found:?}, known {latest:?}"))?;
+        *latest = Latest { durable: found, ..Latest::default() };
     }
     for (group, (member, generation, _)) in &ledger.members {
-        let heartbeat =
-            HeartbeatRequest { group_id: group, generation: *generation, member_id: member, instance_id: Some("static-1") };
+        let heartbeat = HeartbeatRequest {
+            group_id: group,
+            generation: *generation,
+            member_id: member,
+            instance_id: Some("static-1"),
+        };
         let alive = groups.heartbeat(&heartbeat);
         ensure(alive.is_ok(), || format!("group {group}: member {member} of generation {generation}: {alive:?}"))?;
     }

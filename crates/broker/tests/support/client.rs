@@ -7,7 +7,7 @@ use mainstem_coordinator::{
     CommitPartition, CommitTopic, JoinGroupRequest, JoinProtocol, OffsetCommitRequest, SyncGroupRequest,
 };
 use mainstem_metadata::controller::{
-    AlterConfigOp, AlterConfigOperation, ConfigAlteration, NewPartitions, NewTopic, TopicRef,
+    AlterConfigOp, AlterConfigOperation, ConfigAlteration, CreateTopicError, NewPartitions, NewTopic, TopicRef,
 };
 use mainstem_metadata::image::ConfigResource;
 use mainstem_store::{AppendError, Durability, Origin};
@@ -50,24 +50,37 @@ impl<'n> Client<'n> {
             ..NewTopic::named(*name)
         });
         for (name, partitions, _) in topics {
-            self.ledger.tried.insert(name.to_string(), *partitions);
+            self.ledger.tried.entry(name.to_string()).or_default().insert(*partitions);
         }
         let Ok(results) = self.node.wait(self.node.broker.create_topics(wanted.collect(), false)) else { return false };
+        let mut all = true;
         for ((name, partitions, configs), result) in topics.iter().zip(&results) {
-            let created = result.as_ref().unwrap_or_else(|error| panic!("{name}: {error}"));
-            self.ledger.tried.remove(*name);
-            let configs = configs.iter().map(|(key, value)| (key.to_string(), vec![value.to_string()])).collect();
+            let created = match result {
+                Ok(created) => created,
+                // Its deletion did not get through.
+                Err(CreateTopicError::Exists(_)) => {
+                    all = false;
+                    continue;
+                }
+                Err(error) => panic!("{name}: {error}"),
+            };
+            self.ledger.tried.get_mut(*name).expect("noted above").remove(partitions);
+            let configs = configs.iter().map(|(key, value)| (key.to_string(), vec![Some(value.to_string())])).collect();
             let partitions = (*partitions, *partitions);
             let facts = TopicFacts { name: name.to_string(), partitions, configs, ..TopicFacts::default() };
             assert!(self.ledger.topics.insert(created.id, facts).is_none(), "topic id {} was given before", created.id);
         }
-        true
+        all
     }
 
     pub fn delete(&mut self, names: &[&str]) -> bool {
         let ids: Vec<TopicId> = names.iter().filter_map(|name| self.ledger.topic_named(name)).collect();
         for id in &ids {
             self.ledger.topics.get_mut(id).expect("known").deletion_tried = true;
+        }
+        for (_, latest) in self.ledger.commits.iter_mut().filter(|((_, topic, _), _)| names.contains(&topic.as_str())) {
+            // Offsets go with their topic.
+            latest.release();
         }
         let wanted = ids.iter().map(|id| TopicRef::Id(*id)).collect();
         let Ok(results) = self.node.wait(self.node.broker.delete_topics(wanted)) else { return false };
@@ -90,12 +103,13 @@ impl<'n> Client<'n> {
 
     pub fn alter(&mut self, name: &str, key: &str, value: &str) -> bool {
         let Some(id) = self.ledger.topic_named(name) else { return false };
-        let known = self.ledger.topics.get_mut(&id).expect("known").configs.entry(key.to_owned()).or_default();
-        known.push(value.to_owned());
+        let known = self.ledger.topics.get_mut(&id).expect("known").configs.entry(key.to_owned());
+        known.or_insert_with(|| vec![None]).push(Some(value.to_owned()));
         if !self.alter_resource(ConfigResource::topic(name), key, value) {
             return false;
         }
-        *self.ledger.topics.get_mut(&id).expect("known").configs.get_mut(key).expect("known") = vec![value.to_owned()];
+        *self.ledger.topics.get_mut(&id).expect("known").configs.get_mut(key).expect("known") =
+            vec![Some(value.to_owned())];
         true
     }
 
@@ -148,6 +162,8 @@ impl<'n> Client<'n> {
         let appended = match partition.append(&batch(now, producer, values), Origin::Client, now, true) {
             Ok(appended) => appended,
             Err(AppendError::Storage(_) | AppendError::Closed { .. } | AppendError::DiskFull { .. }) => return false,
+            // What was to come before it did not get through.
+            Err(AppendError::OutOfOrderSequence { .. }) if producer.is_some() => return false,
             Err(error) => panic!("{name}-{index}: {error}"),
         };
         self.node.flush();
@@ -210,7 +226,7 @@ impl<'n> Client<'n> {
     }
 
     pub fn create_offsets_topic(&mut self) -> bool {
-        self.ledger.tried.insert(OFFSETS_TOPIC.to_owned(), 1);
+        self.ledger.tried.entry(OFFSETS_TOPIC.to_owned()).or_default().insert(1);
         let created = self.node.wait(self.node.broker.create_offsets_topic()).is_ok();
         if created {
             self.ledger.tried.remove(OFFSETS_TOPIC);
@@ -258,11 +274,7 @@ impl<'n> Client<'n> {
             Err(_) => false,
         };
         if acked {
-            let latest = self.ledger.commits.get_mut(&key).expect("noted above");
-            if level == Acked::Disk {
-                latest.tried.clear();
-            }
-            latest.acked = Some((offset, level));
+            self.ledger.commits.get_mut(&key).expect("noted above").acknowledge(offset, level);
         }
         acked
     }

@@ -53,22 +53,47 @@ pub struct TopicFacts {
     pub partitions: (i32, i32),
     pub deletion: Acked,
     pub deletion_tried: bool,
-    /// Of each setting the values since the last acknowledged one, that first.
-    pub configs: BTreeMap<String, Vec<String>>,
+    /// Of each setting the values since the last acknowledged one, that first; `None`: it was not set.
+    pub configs: BTreeMap<String, Vec<Option<String>>>,
 }
 
-/// A value that is replaced again and again: what was acknowledged last, and what was tried since.
+/// A number that is replaced by larger ones: what was acknowledged last, and what else may be found.
 #[derive(Debug, Clone, Default)]
 pub struct Latest {
-    pub acked: Option<(i64, Acked)>,
+    pub durable: Option<i64>,
+    pub os: Option<i64>,
     pub tried: BTreeSet<i64>,
+}
+
+impl Latest {
+    pub fn acknowledge(&mut self, value: i64, acked: Acked) {
+        if acked == Acked::Disk {
+            *self = Latest { durable: Some(value), ..Latest::default() };
+        } else {
+            self.tried.extend(self.os.replace(value));
+        }
+    }
+
+    /// Nothing is promised any more.
+    pub fn release(&mut self) {
+        self.tried.extend(self.os.take());
+        self.tried.extend(self.durable.take());
+    }
+
+    pub fn allows(&self, found: Option<i64>) -> bool {
+        let promised = self.durable.max(self.os);
+        match found {
+            None => promised.is_none(),
+            Some(found) => promised <= Some(found) && (promised == Some(found) || self.tried.contains(&found)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub topics: BTreeMap<TopicId, TopicFacts>,
-    /// Topics whose creation was asked for and not answered with success: name, partitions.
-    pub tried: BTreeMap<String, i32>,
+    /// Topics whose creation was asked for and not answered with success: name, numbers of partitions.
+    pub tried: BTreeMap<String, BTreeSet<i32>>,
     pub partitions: BTreeMap<(TopicId, i32), PartitionFacts>,
     /// By group, topic and partition. Values of one key ascend.
     pub commits: BTreeMap<(String, String, i32), Latest>,
@@ -88,11 +113,8 @@ impl Ledger {
             partition.records.iter_mut().for_each(|record| record.acked = record.acked.after(policy));
         }
         for latest in next.commits.values_mut() {
-            if let Some((value, acked)) = latest.acked
-                && acked.after(policy) == Acked::No
-            {
-                latest.tried.insert(value);
-                latest.acked = None;
+            if Acked::Os.after(policy) == Acked::No {
+                latest.tried.extend(latest.os.take());
             }
         }
         next.members.retain(|_, (_, _, acked)| acked.after(policy) != Acked::No);
@@ -100,7 +122,9 @@ impl Ledger {
     }
 
     pub fn partition(&mut self, topic: TopicId, index: i32) -> &mut PartitionFacts {
-        self.partitions.entry((topic, index)).or_insert_with(|| PartitionFacts { leader_epoch: -1, ..Default::default() })
+        self.partitions
+            .entry((topic, index))
+            .or_insert_with(|| PartitionFacts { leader_epoch: -1, ..Default::default() })
     }
 
     /// The live topic of this name, as far as clients know.

@@ -9,7 +9,8 @@ pub mod scenarios;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use mainstem_broker::{Broker, Commit, Isolation, Partition, StartError, StoreEnv};
@@ -66,6 +67,7 @@ impl Node {
         seed: u64,
         flusher_threads: usize,
     ) -> Result<Node, StartError> {
+        count_panics();
         let properties: BTreeMap<String, String> =
             settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let config = BrokerConfig::parse(&properties).expect("settings of the test");
@@ -107,6 +109,27 @@ impl Drop for Node {
         // Ends the threads. After a stop of the disk nothing of it reaches the disk.
         self.broker.shutdown();
     }
+}
+
+/// How many threads of brokers have panicked in this process.
+pub fn broker_panics() -> usize {
+    PANICS.load(Ordering::SeqCst)
+}
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts panics of threads that are not a test's own: nobody joins them.
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let name = std::thread::current().name().unwrap_or_default().to_owned();
+            let own = ["controller", "maintenance", "group-", "flush-", "io-"].iter().any(|own| name.starts_with(own));
+            PANICS.fetch_add(usize::from(own), Ordering::SeqCst);
+            usual(info);
+        }));
+    });
 }
 
 fn runtime<T>(run: impl FnOnce(&tokio::runtime::Runtime) -> T) -> T {

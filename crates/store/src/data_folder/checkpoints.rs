@@ -112,7 +112,8 @@ impl Known {
 
 impl DataFolder {
     /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks that are given.
-    /// What they say of a folder whose log could not be opened stays.
+    /// What they say of a folder whose log could not be opened stays, and so it does for a log that cannot be brought up to date: the
+    /// others are written all the same, and the error tells.
     ///
     /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about once a minute, and
     /// after log starts were raised. Give all logs that are open, with the metadata log.
@@ -120,12 +121,15 @@ impl DataFolder {
         let mut checkpoints = self.checkpoints.lock();
         let mut next = self.known.lock().clone();
         next.positions.clear();
+        let mut failed = None;
         let metadata = metadata_partition();
         for (log, high_watermark) in logs {
             let partition = log.partition();
             // Also lets go of what is remembered of transactions that ended below it.
             log.first_unstable_offset(*high_watermark);
-            let Some(entry) = log.checkpoint_entry() else { continue };
+            let (entry, failure) = log.checkpoint_entry();
+            failed = failed.or(failure);
+            let Some(entry) = entry else { continue };
             if *partition == metadata {
                 next.positions.insert(names::METADATA_FOLDER.to_owned(), entry.recovery_point.0);
                 continue;
@@ -139,7 +143,8 @@ impl DataFolder {
         }
         let positions = std::mem::take(&mut next.positions);
         self.replace_kafkas(&mut checkpoints, next)?;
-        self.replace_ours(&mut checkpoints, positions)
+        self.replace_ours(&mut checkpoints, positions)?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same name, and

@@ -92,14 +92,14 @@ impl PartitionLog {
         }
     }
 
-    /// What to write into the checkpoint files. If the log cannot be brought up to date, what they say already: a log must not lose its
-    /// recovery point because its disk fails or is full.
-    pub(crate) fn checkpoint_entry(&self) -> Option<CheckpointEntry> {
+    /// What to write into the checkpoint files. If the log cannot be brought up to date, what they say already, and why: a log must not
+    /// lose its recovery point because its disk fails or is full.
+    pub(crate) fn checkpoint_entry(&self) -> (Option<CheckpointEntry>, Option<StorageError>) {
         match self.prepare_checkpoint() {
-            Ok(entry) => Some(entry),
+            Ok(entry) => (Some(entry), None),
             Err(error) => {
                 tracing::error!(partition = %self.partition, "the checkpoint stays as it is: {error}");
-                self.state.lock().checkpointed
+                (self.state.lock().checkpointed, Some(error))
             }
         }
     }

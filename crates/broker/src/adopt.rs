@@ -1,0 +1,130 @@
+//! Whose folder it is, what its metadata says, and whether a node may start on it.
+//!
+//! Nothing is changed before all of that is known. A folder that is refused is left as it was found, an orderly stop included:
+//! whoever it belongs to can go on with it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mainstem_env::Rng;
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_store::{
+    DataFolder, FolderReport, LogConfig, LogRecovery, MetaProperties, MetadataFiles, OpenError, PartitionLog,
+};
+use mainstem_types::{NodeId, TopicId};
+
+use crate::metadata_log::{LoadError, LoadedMetadata, MetadataLog};
+use crate::start::random_id;
+
+/// Why a node does not start on a folder.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error(transparent)]
+    Folder(#[from] OpenError),
+    #[error("the folder {} belongs to node {found}, and node.id is {wanted}: set node.id={found}, or choose another --data-dir", folder.display())]
+    NodeId { folder: PathBuf, found: NodeId, wanted: NodeId },
+    #[error(
+        "the folder {} has {partitions} partitions and no metadata log that says whose they are: a Kafka with metadata.log.dir keeps it \
+         elsewhere; move its __cluster_metadata-0 here, or choose another --data-dir",
+        folder.display()
+    )]
+    NoMetadata { folder: PathBuf, partitions: usize },
+    #[error(
+        "node {node} keeps partitions in other folders too, or only there (directory.id {}; that of {} is {own}): a Mainstem has one \
+         folder; move all partitions to one log.dirs entry with Kafka's reassignment tool first",
+        list(others), folder.display()
+    )]
+    OtherFolders { folder: PathBuf, node: NodeId, own: TopicId, others: Vec<TopicId> },
+    #[error("the metadata cannot be loaded: {0}")]
+    Load(#[from] LoadError),
+}
+
+/// A folder that this node may start on.
+pub(crate) struct Adopted {
+    pub properties: MetaProperties,
+    pub directory_id: TopicId,
+    pub log: Arc<PartitionLog>,
+    pub recovery: LogRecovery,
+    pub metadata_log: MetadataLog,
+    pub loaded: LoadedMetadata,
+}
+
+/// Looks at everything; gives the folder back if the node must not start.
+pub(crate) fn adopt(
+    folder: &DataFolder,
+    found: &FolderReport,
+    config: &BrokerConfig,
+    rng: &dyn Rng,
+) -> Result<Adopted, AdoptError> {
+    let adopted = look(folder, found, config, rng);
+    if adopted.is_err()
+        && let Err(error) = folder.give_back(found)
+    {
+        tracing::warn!("the folder is left as after a crash: {error}");
+    }
+    adopted
+}
+
+fn look(
+    folder: &DataFolder,
+    found: &FolderReport,
+    config: &BrokerConfig,
+    rng: &dyn Rng,
+) -> Result<Adopted, AdoptError> {
+    if !found.partitions.is_empty() && !folder.has_metadata_log()? {
+        return Err(AdoptError::NoMetadata { folder: folder.path().to_owned(), partitions: found.partitions.len() });
+    }
+    let properties = meta_properties(folder, config, rng)?;
+    let (node, directory_id) = (properties.node_id, properties.directory_id.unwrap_or_default());
+    let (log, recovery) = folder.open_metadata_log(Arc::new(metadata_log_config(config)))?;
+    let files = MetadataFiles::new(Arc::clone(&folder.env().fs), &log.folder());
+    let mut metadata_log = MetadataLog::new(Arc::clone(&log), files, node);
+    let loaded = metadata_log.load()?;
+    let registered = loaded.image.broker(node.0).map(|broker| broker.record.log_dirs.clone()).unwrap_or_default();
+    let others: Vec<TopicId> = registered.into_iter().filter(|directory| *directory != directory_id).collect();
+    if !others.is_empty() {
+        let folder = folder.path().to_owned();
+        return Err(AdoptError::OtherFolders { folder, node, own: directory_id, others });
+    }
+    Ok(Adopted { properties, directory_id, log, recovery, metadata_log, loaded })
+}
+
+/// Whose folder this is; a new one becomes this node's.
+fn meta_properties(folder: &DataFolder, config: &BrokerConfig, rng: &dyn Rng) -> Result<MetaProperties, AdoptError> {
+    let wanted = NodeId(config.node_id);
+    match folder.meta_properties()? {
+        Some(properties) if config.is_set("node.id") && properties.node_id != wanted => {
+            Err(AdoptError::NodeId { folder: folder.path().to_owned(), found: properties.node_id, wanted })
+        }
+        Some(properties) if properties.directory_id.is_some() => Ok(properties),
+        Some(properties) => {
+            let properties = MetaProperties { directory_id: Some(random_id(rng)), ..properties };
+            folder.write_meta_properties(&properties)?;
+            Ok(properties)
+        }
+        None => {
+            let properties = MetaProperties {
+                cluster_id: random_id(rng).to_string(),
+                node_id: wanted,
+                directory_id: Some(random_id(rng)),
+            };
+            folder.write_meta_properties(&properties)?;
+            Ok(properties)
+        }
+    }
+}
+
+/// The metadata log keeps everything that its snapshots do not cover.
+fn metadata_log_config(config: &BrokerConfig) -> LogConfig {
+    LogConfig {
+        segment_bytes: config.metadata_log.segment_bytes.max(1024) as u32,
+        segment_ms: config.metadata_log.segment_ms,
+        max_message_bytes: i32::MAX as u32,
+        cleanup_delete: false,
+        ..LogConfig::default()
+    }
+}
+
+fn list(directories: &[TopicId]) -> String {
+    directories.iter().map(TopicId::to_string).collect::<Vec<_>>().join(", ")
+}
