@@ -94,6 +94,13 @@ pub enum TruncateError {
     Closed { dir: PathBuf },
 }
 
+/// Why segments were not replaced. Nothing has changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReplaceError {
+    #[error("journal {}: it has no segments from {first} up to {next} that could be replaced", dir.display())]
+    NotThere { dir: PathBuf, first: SegmentBase, next: SegmentBase },
+}
+
 /// Why a journal was not closed cleanly: treat it as after a crash.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CloseError {

@@ -68,13 +68,15 @@ mod open_files;
 mod options;
 mod read;
 mod recovery;
+mod replace;
 mod scan;
 mod segment;
 mod tail_cache;
 
 pub use deletion::DeletedSegments;
 pub use error::{
-    AppendError, CloseError, DeleteError, JournalFailure, OpenError, ReadError, RollError, ScanError, TruncateError,
+    AppendError, CloseError, DeleteError, JournalFailure, OpenError, ReadError, ReplaceError, RollError, ScanError,
+    TruncateError,
 };
 pub use flush::DurabilityObserver;
 pub use flusher::Flusher;

@@ -37,6 +37,8 @@ struct Slot {
     listed: bool,
     /// Somebody used the file since the list last looked.
     used: bool,
+    /// The name leads to another file still: this one must stay open.
+    pinned: bool,
 }
 
 impl Segment {
@@ -59,6 +61,18 @@ impl Segment {
         segment.note_write();
         segment.enlist(open_files);
         segment
+    }
+
+    /// A segment that takes the place of others, whose file has not got its name yet: it stays open until [`Segment::unpin`].
+    pub(crate) fn replacing(base: SegmentBase, file: Arc<dyn File>, len: u64) -> Arc<Self> {
+        let segment = Arc::new(Segment::found(base));
+        segment.set_len(len);
+        *segment.file.lock() = Slot { file: Some(file), pinned: true, ..Slot::default() };
+        segment
+    }
+
+    pub(crate) fn unpin(&self) {
+        self.file.lock().pinned = false;
     }
 
     /// The name of the file of a segment.
@@ -102,7 +116,7 @@ impl Segment {
         slot.file.clone()
     }
 
-    fn enlist(self: &Arc<Self>, open_files: &OpenFiles) {
+    pub(crate) fn enlist(self: &Arc<Self>, open_files: &OpenFiles) {
         if !std::mem::replace(&mut self.file.lock().listed, true) {
             open_files.add(self);
         }
@@ -111,13 +125,16 @@ impl Segment {
     /// Lets go of the open file; readers that hold it keep it.
     pub(crate) fn close_file(&self) {
         // Closed after the lock is released.
-        let _file = self.file.lock().file.take();
+        let _file = {
+            let mut slot = self.file.lock();
+            if slot.pinned { None } else { slot.file.take() }
+        };
     }
 
     /// The list has taken the segment out to close its file. `false`: it was used meanwhile and goes back into the list.
     pub(crate) fn close_if_unused(&self) -> bool {
         let mut slot = self.file.lock();
-        if slot.file.is_some() && std::mem::take(&mut slot.used) {
+        if slot.file.is_some() && (slot.pinned || std::mem::take(&mut slot.used)) {
             return false;
         }
         slot.listed = false;

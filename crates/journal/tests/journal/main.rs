@@ -9,3 +9,4 @@ mod flusher;
 mod gate;
 mod model;
 mod recovery;
+mod replace;
