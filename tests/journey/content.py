@@ -47,7 +47,6 @@ class Content:
         self.folder = folder
         self.topics, self.groups, self.epochs = {}, {}, {}
         self.numbers = itertools.count()
-        self.began_ms = int(time.time() * 1000)
         self.common = {"bootstrap.servers": folder.bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 2,
                        "topic.metadata.refresh.interval.ms": 500}
         self.admin = AdminClient(self.common)
@@ -76,7 +75,10 @@ class Content:
 
     def delete_topic(self, name):
         self.admin.delete_topics([name])[name].result(LIMIT_SECONDS)
-        return self.topics.pop(name)
+        del self.topics[name]
+        # A group's offsets go with the topic.
+        for group, offsets in self.groups.items():
+            self.groups[group] = {key: offset for key, offset in offsets.items() if key[0] != name}
 
     def add_partitions(self, name, count):
         self.admin.create_partitions([NewPartitions(name, count)])[name].result(LIMIT_SECONDS)
@@ -112,7 +114,7 @@ class Content:
                 assert error is None, error
                 sent.append((to, Record(message.offset(), key, value, headers, message.timestamp())))
 
-            def take(arguments=(name, value, key, to, note), timestamp=self.began_ms + number, headers=headers):
+            def take(arguments=(name, value, key, to, note), timestamp=int(time.time() * 1000), headers=headers):
                 *arguments, on_delivery = arguments
                 try:
                     producer.produce(*arguments, on_delivery=on_delivery, timestamp=timestamp, headers=headers)

@@ -11,7 +11,7 @@ from waiting import wait_until
 
 # A snapshot after every change, and log segments so small that older ones go at once: the other side has nothing but the snapshot.
 KAFKA_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": 1}
-MAINSTEM_SNAPSHOTS = {**KAFKA_SNAPSHOTS, "metadata.log.segment.bytes": 1024}
+MAINSTEM_SNAPSHOTS = {**KAFKA_SNAPSHOTS, "metadata.log.segment.ms": 1}
 
 
 def snapshots(folder):
