@@ -75,7 +75,8 @@ pub trait File: Send + Sync + Debug {
     /// a non-blocking socket takes nothing now; 0 at the end of the file.
     fn send_to(&self, socket: BorrowedFd<'_>, position: u64, len: usize) -> io::Result<usize>;
 
-    /// Takes the exclusive lock of the file, which lasts until this handle is dropped. `false`: another handle has it.
+    /// Takes the exclusive lock of the file, which lasts until this handle is dropped. `false`: another handle has it, or a program that
+    /// locks with `fcntl`, as Java does. The file must be open for writing.
     fn try_lock(&self) -> io::Result<bool>;
 
     /// The descriptor, for memory maps; `None` for files in memory.

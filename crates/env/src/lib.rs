@@ -26,6 +26,6 @@ pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
 pub use fs::{DirEntry, Fs, Metadata, OpenOptions};
 pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
-pub use real::RealFs;
+pub use real::{RealFs, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};
 pub use slice::FileSlice;

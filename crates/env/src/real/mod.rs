@@ -12,6 +12,10 @@ use mainstem_types::TimestampMs;
 
 use crate::{Advice, DirEntry, File, Fs, Metadata, OpenOptions, Residency};
 
+mod limits;
+
+pub use limits::raise_open_files_limit;
+
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod system;
@@ -156,10 +160,16 @@ impl File for RealFile {
 
     fn try_lock(&self) -> io::Result<bool> {
         match self.file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(fs::TryLockError::WouldBlock) => Ok(false),
-            Err(fs::TryLockError::Error(error)) => Err(error),
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Ok(false),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
         }
+        // Whole-file locks (`flock`) and record locks (`fcntl`, which Java takes) do not see each other: both are taken.
+        let locked = system::try_record_lock(self.file.as_fd());
+        if !matches!(locked, Ok(true)) {
+            self.file.unlock()?;
+        }
+        locked
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use crate::{Advice, Residency};
@@ -38,4 +38,22 @@ pub(super) fn send(file: &fs::File, socket: BorrowedFd<'_>, position: u64, len: 
         return Ok(0);
     }
     Ok(rustix::io::write(socket, &buffer[..count])?)
+}
+
+/// A record lock over the whole file, as Java's `FileChannel` takes it. It belongs to the process, and ends as soon as the process
+/// closes any handle of the file. `false`: another process has one.
+pub(super) fn try_record_lock(file: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: all-zero bytes are a valid value of this plain C struct.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is valid as long as it is borrowed; the pointer is to a live struct, which the call only reads.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
 }

@@ -112,6 +112,69 @@ fn one_handle_alone_has_the_lock() {
     assert!(other.try_lock().unwrap());
 }
 
+/// Holds a record lock on a file, as a Java program does, until its standard input ends.
+const HOLDER: &str = r#"
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("locked", flush=True)
+except OSError:
+    print("refused", flush=True)
+sys.stdin.read()
+"#;
+
+struct Holder {
+    process: std::process::Child,
+    said: String,
+}
+
+fn hold(path: &Path) -> Holder {
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", HOLDER]).arg(path);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut process = command.spawn().expect("python3, which the tests of real clients need too");
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(process.stdout.as_mut().unwrap()), &mut said).unwrap();
+    Holder { process, said }
+}
+
+impl Holder {
+    fn end(mut self) {
+        drop(self.process.stdin.take());
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_locks_with_fcntl_excludes_us_and_we_exclude_it() {
+    let (folder, file) = file_with(b"");
+    let path = folder.path().join("f");
+    let holder = hold(&path);
+    assert_eq!(holder.said, "locked\n");
+    assert!(!file.try_lock().unwrap());
+    assert!(!file.try_lock().unwrap(), "nothing is left of the first try");
+    assert!(!portable::try_record_lock(file.as_fd().unwrap()).unwrap());
+    holder.end();
+    assert!(file.try_lock().unwrap());
+    // Reading the file elsewhere in the process, as a second start does to name the holder, does not take the lock away.
+    RealFs.read_all(&path).unwrap();
+    let holder = hold(&path);
+    assert_eq!(holder.said, "refused\n");
+    holder.end();
+    drop(file);
+    let holder = hold(&path);
+    assert_eq!(holder.said, "locked\n");
+    holder.end();
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_to_the_hard_one() {
+    let limit = raise_open_files_limit().unwrap();
+    assert!(limit >= 1024, "{limit}");
+    assert_eq!(raise_open_files_limit().unwrap(), limit);
+}
+
 #[test]
 fn small_files_are_replaced_and_directories_made_durably() {
     let folder = tempfile::tempdir().unwrap();
