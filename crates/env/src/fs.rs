@@ -94,6 +94,11 @@ pub trait Fs: Send + Sync + Debug {
     /// Bytes that an unprivileged writer can still write to the file system of `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
 
+    /// Bytes of the whole file system of `path`, used or not.
+    fn total_space(&self, _path: &Path) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// `Ok(false)` is "absent"; an error is "unknown".
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.metadata(path)?.is_some())
