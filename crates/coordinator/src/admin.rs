@@ -13,11 +13,8 @@ use crate::{
 
 impl GroupShard {
     /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a [`GroupState::Dead`] group without
-    /// an error instead.
+    /// an error instead. The empty name is allowed: simple consumers of old clients commit to it.
     pub fn describe_group(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
-        if group_id.is_empty() {
-            return Err(GroupError::InvalidGroupId);
-        }
         self.check_loaded()?;
         match self.groups.get(group_id) {
             Some(Group::Classic(group)) => Ok(group.describe()),

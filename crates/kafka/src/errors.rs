@@ -4,12 +4,18 @@ use mainstem_broker::{ControllerError, EpochCheckError, ReadError};
 use mainstem_coordinator::GroupError;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_metadata::controller::{AlterConfigError, CreatePartitionsError, CreateTopicError, DeleteTopicError};
-use mainstem_record::ErrorClass;
+use mainstem_record::{ErrorClass, FramingError, ValidationError};
 use mainstem_store::AppendError;
 
 /// Produce, per partition.
 pub fn append_error_code(error: &AppendError) -> ErrorCode {
     match error {
+        // A format that never existed is damage; an old one is a batch that this broker does not take.
+        AppendError::Invalid(ValidationError::Framing(FramingError::UnsupportedMagic { magic }))
+            if !(0..=2).contains(magic) =>
+        {
+            ErrorCode::CORRUPT_MESSAGE
+        }
         AppendError::Invalid(error) => match error.class() {
             ErrorClass::InvalidRecord => ErrorCode::INVALID_RECORD,
             ErrorClass::InvalidTimestamp => ErrorCode::INVALID_TIMESTAMP,
@@ -37,6 +43,8 @@ pub fn read_error_code(error: &ReadError) -> ErrorCode {
         ReadError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
         ReadError::Corrupt { .. } => ErrorCode::CORRUPT_MESSAGE,
         ReadError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        // Never told: the read is repeated where waiting is allowed.
+        ReadError::WouldBlock => ErrorCode::KAFKA_STORAGE_ERROR,
         // What retention removed during the read: the client asks again and learns where the log begins now.
         ReadError::Gone { .. } | ReadError::Closed { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }

@@ -40,10 +40,10 @@ fn a_group_that_is_not_stable_is_described_without_protocol_and_metadata() {
 }
 
 #[test]
-fn an_unknown_group_is_not_found_and_an_empty_name_is_invalid() {
+fn an_unknown_group_is_not_found_and_the_empty_name_is_one_like_others() {
     let bed = Bed::new();
     assert_eq!(bed.shard.describe_group(GROUP), Err(GroupError::GroupIdNotFound));
-    assert_eq!(bed.shard.describe_group(""), Err(GroupError::InvalidGroupId));
+    assert_eq!(bed.shard.describe_group(""), Err(GroupError::GroupIdNotFound));
 }
 
 #[test]

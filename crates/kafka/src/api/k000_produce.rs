@@ -15,7 +15,7 @@ use mainstem_kafka_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
 use mainstem_kafka_wire::{ErrorCode, Records};
-use mainstem_record::BatchView;
+use mainstem_record::{BatchView, ValidationError};
 use mainstem_store::{AppendError, Appended, Origin};
 use mainstem_types::{PartitionIndex, TimestampMs};
 
@@ -140,7 +140,7 @@ impl Work<'_> {
         match self.append(partition, data) {
             Ok(appended) if self.acks == 0 => (success(data.index, &appended), Commit::Done),
             Ok(appended) => (success(data.index, &appended), partition.committed(appended.next_offset())),
-            Err(error) => (append_failure(data.index, &error), Commit::Done),
+            Err(error) => (append_failure(data.index, &error, partition), Commit::Done),
         }
     }
 
@@ -192,8 +192,11 @@ fn failure(index: i32, code: ErrorCode, message: Option<String>) -> PartitionPro
     }
 }
 
-fn append_failure(index: i32, error: &AppendError) -> PartitionProduceResponse<'static> {
+fn append_failure(index: i32, error: &AppendError, partition: &Partition) -> PartitionProduceResponse<'static> {
     let mut response = failure(index, append_error_code(error), Some(error.to_string()));
+    if tells_log_start(error) {
+        response.log_start_offset = partition.log().log_start().0;
+    }
     if let AppendError::Invalid(error) = error {
         response.record_errors = error
             .rejections()
@@ -205,6 +208,21 @@ fn append_failure(index: i32, error: &AppendError) -> PartitionProduceResponse<'
             .collect();
     }
     response
+}
+
+/// A producer is told where the log begins when the log itself refused its batch. Kafka does not say it when it refuses a
+/// batch by its frame, its size or its checksum alone.
+fn tells_log_start(error: &AppendError) -> bool {
+    match error {
+        AppendError::Invalid(ValidationError::Empty | ValidationError::Framing(_)) => false,
+        AppendError::Invalid(ValidationError::MoreThanOneBatch { .. } | ValidationError::Checksum { .. }) => false,
+        AppendError::Invalid(ValidationError::ZstdNotAllowed | ValidationError::TooLarge { .. }) => false,
+        AppendError::Invalid(_) | AppendError::Recompression { .. } => true,
+        AppendError::OutOfOrderSequence { .. }
+        | AppendError::InvalidProducerEpoch { .. }
+        | AppendError::InvalidTransactionState { .. } => true,
+        _ => false,
+    }
 }
 
 /// Whether the batch says that it belongs to a transaction. What is no batch is refused by the log, with its reason.

@@ -4,17 +4,20 @@
 //!   v13: topics by id (KIP-516). v15-18: fields of followers and leader hints, without meaning on one node.
 //! - Long poll: with fewer than `min_bytes` it waits up to `max_wait_ms`, woken by the append that satisfies it, then answers
 //!   with what there is. An error is answered at once, and the end of the wait is none.
+//! - The partitions are looked at on the reactor as far as memory has what is needed: positions, index entries, batch headers. A
+//!   look that would wait for the disk is taken again on a thread of the broker's pool.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstem_broker::{Broker, FetchWait, Isolation, Partition};
+use indexmap::IndexMap;
+use mainstem_broker::{Broker, FetchWait, Isolation, Partition, Stopped};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FetchRequest;
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
 
 use crate::door::{Connection, Door};
-use crate::fetch::read::{Limits, Look, look, resolve};
+use crate::fetch::read::{Disk, Limits, Look, WouldBlock, look, resolve};
 use crate::fetch::respond::{respond, session_error};
 use crate::fetch::session::{
     FetchPlan, PartitionKey, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
@@ -40,19 +43,26 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         Err(error) => return Ok(Handled::Ready(session_error(&request, session_error_code(error)))),
     };
     let partitions: Vec<_> = plan.partitions.iter().map(|(key, _)| resolve(&door.broker, key)).collect();
-    let fetch = Fetch {
+    let fetch = Arc::new(Fetch {
         broker: Arc::clone(&door.broker),
         sessions: Arc::clone(&door.fetch_sessions),
         request,
         plan,
         partitions,
         limits,
-    };
-    let first = fetch.look();
-    if max_wait_ms <= 0 || fetch.plan.partitions.is_empty() || first.satisfies(&fetch.limits) {
-        return Ok(Handled::Ready(fetch.finish(first)));
+        max_wait: Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0)),
+    });
+    match fetch.look_at_once() {
+        Ok(first) if fetch.is_enough(&first) => Ok(Handled::Ready(fetch.finish(first))),
+        Ok(_) => Ok(Handled::waiting(fetch.wait())),
+        Err(WouldBlock) => Ok(Handled::waiting(async move {
+            match fetch.look_on_pool().await {
+                Ok(first) if fetch.is_enough(&first) => fetch.finish(first),
+                Ok(_) => fetch.wait().await,
+                Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+            }
+        })),
     }
-    Ok(Handled::waiting(fetch.wait(Duration::from_millis(max_wait_ms as u64))))
 }
 
 fn session_error_code(error: SessionError) -> ErrorCode {
@@ -64,6 +74,7 @@ fn session_error_code(error: SessionError) -> ErrorCode {
 }
 
 fn session_request(message: &FetchRequest<'_>, by_id: bool) -> SessionRequest {
+    let mut wanted_partitions = IndexMap::new();
     let mut request = SessionRequest {
         session_id: message.session_id,
         session_epoch: message.session_epoch,
@@ -77,13 +88,16 @@ fn session_request(message: &FetchRequest<'_>, by_id: bool) -> SessionRequest {
             let key = PartitionKey { topic: reference.clone(), partition: PartitionIndex(partition.partition) };
             let wanted = Wanted {
                 fetch_offset: Offset(partition.fetch_offset),
-                current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
+                // Any negative epoch is none.
+                current_leader_epoch: LeaderEpoch(partition.current_leader_epoch).max(LeaderEpoch::NONE),
                 last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
                 max_bytes: partition.partition_max_bytes,
             };
-            request.partitions.push((key, wanted));
+            // Of a partition that is named twice the last mention counts, at the place of the first.
+            wanted_partitions.insert(key, wanted);
         }
     }
+    request.partitions = wanted_partitions.into_iter().collect();
     for topic in &message.forgotten_topics_data {
         let reference = reference(&topic.topic, topic.topic_id);
         let key = |partition: &i32| PartitionKey { topic: reference.clone(), partition: PartitionIndex(*partition) };
@@ -100,28 +114,61 @@ struct Fetch {
     plan: FetchPlan,
     partitions: Vec<Result<Arc<Partition>, ErrorCode>>,
     limits: Limits,
+    max_wait: Duration,
 }
 
 impl Fetch {
-    fn look(&self) -> Look {
-        look(&self.partitions, &self.plan.partitions, &self.limits)
+    /// Looks without waiting for the disk.
+    fn look_at_once(&self) -> Result<Look, WouldBlock> {
+        let look = look(&self.partitions, &self.plan.partitions, &self.limits, Disk::Never);
+        if look.is_ok() {
+            self.broker.reads().count_from_memory();
+        }
+        look
     }
 
-    async fn wait(self, max_wait: Duration) -> Reply {
-        let deadline = tokio::time::Instant::now() + max_wait;
+    /// Looks on a thread that may wait.
+    async fn look_on_pool(self: &Arc<Self>) -> Result<Look, Stopped> {
+        self.broker.reads().count_waited();
+        let fetch = Arc::clone(self);
+        let look = move || look(&fetch.partitions, &fetch.plan.partitions, &fetch.limits, Disk::MayWait);
+        // A look that may wait never would block.
+        self.broker.blocking().run(look).await?.map_err(|WouldBlock| Stopped)
+    }
+
+    async fn look(self: &Arc<Self>) -> Result<Look, Stopped> {
+        match self.look_at_once() {
+            Ok(look) => Ok(look),
+            Err(WouldBlock) => self.look_on_pool().await,
+        }
+    }
+
+    /// Whether this is the answer, or the fetch waits for more.
+    fn is_enough(&self, look: &Look) -> bool {
+        self.max_wait.is_zero() || self.plan.partitions.is_empty() || look.satisfies(&self.limits)
+    }
+
+    async fn wait(self: Arc<Self>) -> Reply {
+        match self.wait_for_enough().await {
+            Ok(look) => self.finish(look),
+            Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+        }
+    }
+
+    async fn wait_for_enough(self: &Arc<Self>) -> Result<Look, Stopped> {
+        let deadline = tokio::time::Instant::now() + self.max_wait;
         let waiting = self.partitions.iter().filter_map(|partition| partition.as_ref().ok().map(Arc::clone)).collect();
         let wait = FetchWait::register(waiting);
         loop {
             // In this order no append is missed: one that comes between the two is counted twice, which costs a look.
             wait.expect_bytes(i64::from(self.limits.min_bytes));
-            let look = self.look();
+            let look = self.look().await?;
             if look.satisfies(&self.limits) || self.broker.is_stopping() {
-                return self.finish(look);
+                return Ok(look);
             }
             wait.credit(look.bytes as i64);
             if tokio::time::timeout_at(deadline, wait.wait()).await.is_err() {
-                let look = self.look();
-                return self.finish(look);
+                return self.look().await;
             }
         }
     }

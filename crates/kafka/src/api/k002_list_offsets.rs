@@ -55,9 +55,18 @@ fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {
     let duplicates = duplicates(&message);
     let isolation = if message.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted };
     let search = Search { broker, version: request.version, isolation, duplicates: &duplicates };
-    let topics = message.topics.iter().map(|topic| ListOffsetsTopicResponse {
-        name: Cow::Borrowed(topic.name.as_ref()),
-        partitions: topic.partitions.iter().map(|partition| search.partition(&topic.name, partition)).collect(),
+    let mut refused = HashSet::new();
+    let mut is_answered = |topic: &str, partition: i32| {
+        let key = (topic.to_owned(), partition);
+        // A partition that is named twice has one answer, at the place of the first.
+        !duplicates.contains(&key) || refused.insert(key)
+    };
+    let topics = message.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().filter(|p| is_answered(&topic.name, p.partition_index));
+        ListOffsetsTopicResponse {
+            name: Cow::Borrowed(topic.name.as_ref()),
+            partitions: partitions.map(|partition| search.partition(&topic.name, partition)).collect(),
+        }
     });
     let response = ListOffsetsResponse { topics: topics.collect(), ..Default::default() };
     Ok(request.reply(&response))
@@ -97,7 +106,9 @@ impl Search<'_> {
             Ok(found) => {
                 response.offset = found.offset.0;
                 response.timestamp = found.timestamp.0;
-                response.leader_epoch = found.epoch.0;
+                if self.version >= 4 {
+                    response.leader_epoch = found.epoch.0;
+                }
             }
             Err(error) => response.error_code = error.0,
         }
@@ -152,6 +163,10 @@ impl Search<'_> {
             target => log.find_by_time(TimestampMs(target), upper),
         };
         let found = found.map_err(|error| read_error_code(&error))?.filter(|found| found.offset < upper);
+        if found.is_none() && timestamp == MAX_TIMESTAMP && positions.log_start < upper {
+            // Records without times: the first of them stands for all.
+            return Ok(special(positions.log_start, log.epoch_for_offset(positions.log_start)));
+        }
         Ok(found.map_or(NOTHING, |f| Found { offset: f.offset, timestamp: f.timestamp, epoch: f.leader_epoch }))
     }
 }

@@ -65,6 +65,7 @@ fn refused(request: &Request, message: &MetadataRequest<'_>) -> Option<Reply> {
     let topic = |wanted: &'_ MetadataRequestTopic<'_>| MetadataResponseTopic {
         error_code: ErrorCode::INVALID_REQUEST.0,
         name: Some(Cow::Owned(wanted.name.as_deref().unwrap_or_default().to_owned())),
+        topic_id: wanted.topic_id,
         ..Default::default()
     };
     let topics = topics.iter().map(topic).collect();
@@ -140,13 +141,25 @@ impl<'v> View<'v> {
             // A name beside an id is not looked at.
             return match self.image.topic_by_id(wanted.topic_id) {
                 Some(topic) => self.topic(topic),
-                None => missing(None, wanted.topic_id, ErrorCode::UNKNOWN_TOPIC_ID),
+                None => self.missing(None, wanted.topic_id, ErrorCode::UNKNOWN_TOPIC_ID),
             };
         }
         let name = wanted.name.as_deref().unwrap_or_default();
         match self.image.topic(name) {
             Some(topic) => self.topic(topic),
-            None => missing(Some(name), TopicId::ZERO, self.why_missing(name)),
+            None => self.missing(Some(name), TopicId::ZERO, self.why_missing(name)),
+        }
+    }
+
+    fn missing<'m>(&self, name: Option<&'m str>, topic_id: TopicId, error: ErrorCode) -> MetadataResponseTopic<'m> {
+        MetadataResponseTopic {
+            error_code: error.0,
+            name: name.map(Cow::Borrowed),
+            topic_id,
+            is_internal: name.is_some_and(is_internal),
+            // Whoever may do everything may do it with a topic that is not there, too.
+            topic_authorized_operations: operations(self.with_operations && name.is_some(), authorized::TOPIC),
+            ..Default::default()
         }
     }
 
@@ -170,16 +183,6 @@ impl<'v> View<'v> {
             topic_authorized_operations: operations(self.with_operations, authorized::TOPIC),
             ..Default::default()
         }
-    }
-}
-
-fn missing(name: Option<&str>, topic_id: TopicId, error: ErrorCode) -> MetadataResponseTopic<'_> {
-    MetadataResponseTopic {
-        error_code: error.0,
-        name: name.map(Cow::Borrowed),
-        topic_id,
-        is_internal: name.is_some_and(is_internal),
-        ..Default::default()
     }
 }
 

@@ -47,8 +47,6 @@ fn find(key: Cow<'static, str>, key_type: i8, endpoint: &Endpoint) -> Coordinato
             node_id: endpoint.node.0,
             host: Cow::Owned(endpoint.host.as_ref().to_owned()),
             port: i32::from(endpoint.port),
-            // Kafka sends an empty text rather than null here.
-            error_message: Some(Cow::Borrowed("")),
             ..Default::default()
         },
         TRANSACTION => refused(key, ErrorCode::INVALID_REQUEST, "This broker has no transactions."),
@@ -74,6 +72,11 @@ fn answer(
     find: impl Fn(Cow<'static, str>) -> Coordinator<'static>,
 ) -> Reply {
     let mut coordinators: Vec<_> = keys.into_iter().map(find).collect();
+    // Without an error Kafka says so rather than null: with an empty text, and before version 4 with a word.
+    let no_error = if request.version >= 4 { "" } else { "NONE" };
+    for coordinator in coordinators.iter_mut().filter(|coordinator| coordinator.error_code == 0) {
+        coordinator.error_message = Some(Cow::Borrowed(no_error));
+    }
     if request.version >= 4 {
         return request.reply(&FindCoordinatorResponse { coordinators, ..Default::default() });
     }

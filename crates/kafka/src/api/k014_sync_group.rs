@@ -1,9 +1,10 @@
 //! SyncGroup (14), versions 0-5: the leader hands in the assignment, each member gets its part. v3: static members.
-//! v4: flexible. v5: protocol type and name.
+//! v4: flexible. v5: protocol type and name, both needed.
 
 use std::borrow::Cow;
 
 use mainstem_coordinator::SyncGroupRequest as Sync;
+use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::door::{Connection, Door};
@@ -16,6 +17,10 @@ pub const API: Api = Api::new(14, "SyncGroup", 0..=5, handle);
 
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: SyncGroupRequest<'_> = request.decode()?;
+    if request.version >= 5 && (message.protocol_type.is_none() || message.protocol_name.is_none()) {
+        let error_code = ErrorCode::INCONSISTENT_GROUP_PROTOCOL.0;
+        return Ok(Handled::Ready(request.reply(&SyncGroupResponse { error_code, ..Default::default() })));
+    }
     let assignments = message.assignments.iter().map(|a| (a.member_id.as_ref(), a.assignment.as_ref()));
     let answer = door.broker.groups().sync(&Sync {
         group_id: &message.group_id,

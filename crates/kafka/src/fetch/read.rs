@@ -57,6 +57,11 @@ impl PartitionAnswer {
         PartitionAnswer { error, positions: UNKNOWN, reading: Reading::default(), diverging: None, aborted: None }
     }
 
+    /// For a partition that is not here. Kafka's list of aborted transactions is empty then, and null otherwise.
+    fn unknown(error: ErrorCode) -> PartitionAnswer {
+        PartitionAnswer { aborted: Some(Vec::new()), ..PartitionAnswer::error(error) }
+    }
+
     /// What the session remembers of it.
     pub fn answered(&self) -> Answered {
         Answered {
@@ -88,69 +93,98 @@ pub fn resolve(broker: &Broker, key: &PartitionKey) -> Result<Arc<Partition>, Er
     topic.partition(key.partition).map(Arc::clone).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
 }
 
+/// Whether a look may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    MayWait,
+    Never,
+}
+
+/// The look cannot be taken from memory alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WouldBlock;
+
 /// Looks at each partition in order. The first one that has data gives at least one whole batch, whatever the limits say;
 /// the others keep to them (KIP-74).
 pub fn look(
     partitions: &[Result<Arc<Partition>, ErrorCode>],
     wanted: &[(PartitionKey, Wanted)],
     limits: &Limits,
-) -> Look {
+    disk: Disk,
+) -> Result<Look, WouldBlock> {
     let mut look = Look { answers: Vec::with_capacity(partitions.len()), ..Look::default() };
     for (partition, (_, wanted)) in partitions.iter().zip(wanted) {
         let answer = match partition {
-            Err(error) => PartitionAnswer::error(*error),
-            Ok(partition) => look_at(partition, wanted, limits, look.bytes),
+            Err(error) => PartitionAnswer::unknown(*error),
+            Ok(partition) => look_at(partition, wanted, limits, look.bytes, disk)?,
         };
         look.bytes += answer.reading.bytes;
         look.urgent |= answer.error != ErrorCode::NONE || answer.diverging.is_some();
         look.answers.push(answer);
     }
-    look
+    Ok(look)
 }
 
-fn look_at(partition: &Partition, wanted: &Wanted, limits: &Limits, taken: usize) -> PartitionAnswer {
+fn look_at(
+    partition: &Partition,
+    wanted: &Wanted,
+    limits: &Limits,
+    taken: usize,
+    disk: Disk,
+) -> Result<PartitionAnswer, WouldBlock> {
     if let Err(error) = partition.check_leader_epoch(wanted.current_leader_epoch) {
-        return PartitionAnswer::error(epoch_error_code(&error));
+        return Ok(PartitionAnswer::error(epoch_error_code(&error)));
     }
     match diverging(partition, wanted) {
         Ok(None) => {}
         Ok(diverging) => {
             let positions = partition.positions();
-            return PartitionAnswer { diverging, positions, ..PartitionAnswer::error(ErrorCode::NONE) };
+            return Ok(PartitionAnswer { diverging, positions, ..PartitionAnswer::error(ErrorCode::NONE) });
         }
-        Err(error) => return PartitionAnswer { positions: partition.positions(), ..PartitionAnswer::error(error) },
+        Err(error) => return Ok(PartitionAnswer::error(error)),
     }
     let left = (limits.max_bytes as usize).saturating_sub(taken);
     let max_bytes = left.min(wanted.max_bytes.max(0) as usize) as u32;
     let first = taken == 0;
     if max_bytes == 0 && !first {
         let positions = partition.positions();
-        return PartitionAnswer { positions, aborted: no_aborted(limits), ..PartitionAnswer::error(ErrorCode::NONE) };
+        let aborted = no_aborted(limits);
+        return Ok(PartitionAnswer { positions, aborted, ..PartitionAnswer::error(ErrorCode::NONE) });
     }
-    match partition.read(wanted.fetch_offset, max_bytes, first, limits.isolation) {
-        Ok(found) => {
-            let upper = found.positions.upper(limits.isolation);
-            let aborted = match limits.isolation {
-                Isolation::ReadCommitted => partition.log().aborted_transactions(wanted.fetch_offset, upper).map(Some),
-                Isolation::ReadUncommitted => Ok(None),
-            };
-            match aborted {
-                Ok(aborted) => PartitionAnswer {
-                    error: ErrorCode::NONE,
-                    positions: found.positions,
-                    reading: found.reading,
-                    diverging: None,
-                    aborted,
-                },
-                Err(error) => PartitionAnswer::error(read_error_code(&error)),
-            }
-        }
-        Err(error) => {
-            // A client that is out of range is told the range.
-            let positions = if matches!(error, ReadError::OutOfRange { .. }) { partition.positions() } else { UNKNOWN };
-            PartitionAnswer { positions, ..PartitionAnswer::error(read_error_code(&error)) }
-        }
+    match read(partition, wanted.fetch_offset, max_bytes, first, limits.isolation, disk) {
+        Ok(answer) => Ok(answer),
+        Err(ReadError::WouldBlock) => Err(WouldBlock),
+        // The range is not told, not even to who is out of it: clients ask ListOffsets.
+        Err(error) => Ok(PartitionAnswer::error(read_error_code(&error))),
     }
+}
+
+fn read(
+    partition: &Partition,
+    from: Offset,
+    max_bytes: u32,
+    min_one_batch: bool,
+    isolation: Isolation,
+    disk: Disk,
+) -> Result<PartitionAnswer, ReadError> {
+    let found = match disk {
+        Disk::MayWait => partition.read(from, max_bytes, min_one_batch, isolation)?,
+        Disk::Never => partition.read_nowait(from, max_bytes, min_one_batch, isolation)?,
+    };
+    let aborted = match (isolation, disk) {
+        (Isolation::ReadUncommitted, _) => None,
+        (Isolation::ReadCommitted, Disk::Never) => Some(partition.log().aborted_transactions_nowait(from)?),
+        (Isolation::ReadCommitted, Disk::MayWait) => {
+            Some(partition.log().aborted_transactions(from, found.positions.upper(isolation))?)
+        }
+    };
+    Ok(PartitionAnswer {
+        error: ErrorCode::NONE,
+        positions: found.positions,
+        reading: found.reading,
+        diverging: None,
+        aborted,
+    })
 }
 
 fn no_aborted(limits: &Limits) -> Option<Vec<AbortedTransaction>> {

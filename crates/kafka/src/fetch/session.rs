@@ -213,7 +213,7 @@ impl SessionCache {
 
     fn create(&self, plan: &FetchPlan, answers: &[Answered], by_id: bool, now: Duration) -> Option<i32> {
         let size = plan.partitions.len();
-        if size == 0 || self.slots == 0 {
+        if self.slots == 0 {
             return None;
         }
         let mut entries = self.entries.lock();
