@@ -92,6 +92,23 @@ impl DataFolder {
         self.env.fs.atomic_write(&path, &meta_properties::encode(properties)).map_err(io_error(&path))
     }
 
+    /// Whether there is a log of the cluster's metadata.
+    pub fn has_metadata_log(&self) -> Result<bool, OpenError> {
+        let folder = self.path.join(names::METADATA_FOLDER);
+        let metadata = folder.join("partition.metadata");
+        Ok(self.env.fs.exists(&metadata).map_err(io_error(&metadata))? || self.has_segments(&folder)?)
+    }
+
+    /// Undoes what [`DataFolder::open`] did to the marks: for a start that is given up before any log was touched. Durable when it returns.
+    pub fn give_back(&self, found: &FolderReport) -> Result<(), OpenError> {
+        match found.stop {
+            StopKind::Clean { broker_epoch } => self.write_mark(broker_epoch)?,
+            StopKind::New => {}
+            StopKind::Unclean => return Ok(()),
+        }
+        self.remove_abort()
+    }
+
     /// Opens (or creates, in a new folder) the log of the cluster's metadata.
     ///
     /// Kafka keeps no checkpoint of it, so only ours tells up to where it needs no scan, whoever stopped last.
@@ -99,7 +116,7 @@ impl DataFolder {
         let partition = metadata_partition();
         let folder = self.path.join(names::METADATA_FOLDER);
         let fs = self.env.fs.as_ref();
-        if !fs.exists(&folder.join("partition.metadata")).map_err(io_error(&folder))? && !self.has_segments(&folder)? {
+        if !self.has_metadata_log()? {
             let log =
                 PartitionLog::create(&self.env, &folder, partition, TopicId::CLUSTER_METADATA, Arc::clone(&config))?;
             fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
@@ -150,10 +167,18 @@ impl DataFolder {
         if let Some(error) = failed {
             return Err(error.into());
         }
-        let fs = self.env.fs.as_ref();
+        self.write_mark(broker_epoch)?;
+        self.remove_abort()
+    }
+
+    fn write_mark(&self, broker_epoch: i64) -> Result<(), OpenError> {
         let mark = self.path.join(clean_shutdown::FILE_NAME);
         let bytes = clean_shutdown::encode(clean_shutdown::CleanShutdown { broker_epoch });
-        fs.atomic_write(&mark, &bytes).map_err(io_error(&mark))?;
+        self.env.fs.atomic_write(&mark, &bytes).map_err(io_error(&mark))
+    }
+
+    fn remove_abort(&self) -> Result<(), OpenError> {
+        let fs = self.env.fs.as_ref();
         let abort = self.path.join(lock::ABORT_FILE_NAME);
         fs.remove_file(&abort).and_then(|()| fs.sync_dir(&self.path)).map_err(io_error(&abort))
     }

@@ -108,6 +108,36 @@ fn a_clean_stop_is_recognised_and_leaves_kafka_s_files() {
 }
 
 #[test]
+fn a_folder_that_is_given_back_is_as_it_was_found() {
+    use mainstem_env::Fs;
+    let fs = MemFs::new();
+    let (folder, report) = open_on(&fs);
+    folder.give_back(&report).unwrap();
+    drop(folder);
+    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+    assert!(report.stop == StopKind::New && !folder.has_metadata_log().unwrap());
+    drop(folder);
+    let (folder, _) = open_on(&fs);
+    let (metadata, _) = folder.open_metadata_log(config()).unwrap();
+    assert!(folder.has_metadata_log().unwrap());
+    folder.close(&with_watermarks(&[metadata]), 42).unwrap();
+    drop(folder);
+    let (folder, report) = open_on(&fs);
+    folder.give_back(&report).unwrap();
+    drop(folder);
+    let fs = fs.crash(CrashPolicy::Nothing);
+    assert!(!fs.exists(&Path::new(PATH).join("abort")).unwrap());
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::Clean { broker_epoch: 42 });
+    drop(folder);
+    let (folder, report) = open_on(&fs);
+    assert_eq!(report.stop, StopKind::Unclean, "nobody closed it");
+    folder.give_back(&report).unwrap();
+    drop(folder);
+    assert_eq!(open_on(&fs).1.stop, StopKind::Unclean);
+}
+
+#[test]
 fn an_unclean_stop_is_recognised_and_scans_from_the_checkpoint() {
     let fs = MemFs::new();
     let (folder, _) = open_on(&fs);
