@@ -51,6 +51,8 @@ struct Shared {
 
 /// What [`MemFs::free_space`] says until a test says otherwise.
 const FREE_SPACE_BYTES: u64 = 1 << 40;
+/// What [`MemFs::total_space`] says.
+const TOTAL_SPACE_BYTES: u64 = 1 << 41;
 
 impl MemFs {
     /// An empty file system, whose files are all modified at time zero.
@@ -249,6 +251,11 @@ impl Fs for MemFs {
     fn free_space(&self, path: &Path) -> io::Result<u64> {
         self.gate(OpKind::Metadata, false, path)?;
         Ok(*self.shared.free_space.lock())
+    }
+
+    fn total_space(&self, path: &Path) -> io::Result<u64> {
+        self.gate(OpKind::Metadata, false, path)?;
+        Ok(TOTAL_SPACE_BYTES)
     }
 }
 

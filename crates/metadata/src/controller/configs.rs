@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs (KIP-339), for topics, brokers and the cluster default.
+//! IncrementalAlterConfigs (KIP-339) and AlterConfigs, for topics, brokers and the cluster default.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,13 @@ pub struct AlterConfigOp {
 pub struct ConfigAlteration {
     pub resource: ConfigResource,
     pub operations: Vec<AlterConfigOp>,
+}
+
+/// All that is to be set for one resource: what is not named goes back to what it falls back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigReplacement {
+    pub resource: ConfigResource,
+    pub values: Vec<(String, Option<String>)>,
 }
 
 /// Why a resource is not changed.
@@ -128,6 +135,34 @@ impl Controller {
             records.clear();
         }
         Decision { records, reply }
+    }
+
+    /// As [`incremental_alter_configs`](Self::incremental_alter_configs), with the whole of what is to be set for each resource.
+    pub fn replace_configs(
+        &self,
+        replacements: &[ConfigReplacement],
+        validate_only: bool,
+        broker: &BrokerConfig,
+    ) -> Decision<Vec<Result<(), AlterConfigError>>> {
+        let alterations: Vec<_> = replacements.iter().map(|replacement| self.alteration(replacement)).collect();
+        self.incremental_alter_configs(&alterations, validate_only, broker)
+    }
+
+    /// What has to change so that only these values are set.
+    fn alteration(&self, replacement: &ConfigReplacement) -> ConfigAlteration {
+        let named = |key: &String| replacement.values.iter().any(|(name, _)| name == key);
+        let set = replacement.values.iter().map(|(key, value)| AlterConfigOp {
+            key: key.clone(),
+            operation: AlterConfigOperation::Set,
+            value: value.clone(),
+        });
+        let current = self.image.configs(&replacement.resource);
+        let gone = current.keys().filter(|key| !named(key)).map(|key| AlterConfigOp {
+            key: key.clone(),
+            operation: AlterConfigOperation::Delete,
+            value: None,
+        });
+        ConfigAlteration { resource: replacement.resource.clone(), operations: set.chain(gone).collect() }
     }
 
     fn alter(

@@ -145,3 +145,38 @@ fn validating_writes_nothing() {
         controller.incremental_alter_configs(&[plain(&[("retention.ms", Set, Some("1"))])], true, &broker(&[]));
     assert_eq!((decision.reply, decision.records), (vec![Ok(())], vec![]));
 }
+
+fn replacement(name: &str, values: &[(&str, Option<&str>)]) -> ConfigReplacement {
+    let value = |(key, value): &(&str, Option<&str>)| (key.to_string(), value.map(str::to_string));
+    ConfigReplacement { resource: ConfigResource::topic(name), values: values.iter().map(value).collect() }
+}
+
+#[test]
+fn row_49_a_replacement_sets_what_it_names_and_unsets_the_rest() {
+    let mut controller = with_topics(&["plain", "other"]);
+    change(&mut controller, &[("retention.ms", Set, Some("5")), ("retention.bytes", Set, Some("9"))]);
+    let replacements = [replacement("plain", &[("retention.ms", Some("5")), ("segment.ms", Some("7"))])];
+    let decision = controller.replace_configs(&replacements, false, &broker(&[]));
+    assert_eq!((decision.reply, decision.records.len()), (vec![Ok(())], 2), "what stays as it is needs no record");
+    apply(&mut controller, &decision.records);
+    let set: Vec<_> = controller.image().topic_configs("plain").iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(set, ["retention.ms", "segment.ms"]);
+    let validated = controller.replace_configs(&[replacement("plain", &[])], true, &broker(&[]));
+    assert_eq!((validated.reply, validated.records), (vec![Ok(())], vec![]));
+}
+
+#[test]
+fn row_49_a_replacement_that_makes_no_sense_changes_nothing() {
+    let mut controller = with_topics(&["plain"]);
+    change(&mut controller, &[("retention.ms", Set, Some("5"))]);
+    let cases: [&[(&str, Option<&str>)]; 4] = [
+        &[("segment.ms", Some("soon"))],
+        &[("no.such.key", Some("1"))],
+        &[("segment.ms", None)],
+        &[("segment.ms", Some("1")), ("segment.ms", Some("2"))],
+    ];
+    for values in cases {
+        let decision = controller.replace_configs(&[replacement("plain", values)], false, &broker(&[]));
+        assert!(decision.reply[0].is_err() && decision.records.is_empty(), "{values:?}");
+    }
+}

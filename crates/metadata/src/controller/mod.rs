@@ -18,7 +18,7 @@ use mainstem_types::{LeaderEpoch, Offset};
 
 pub use assignment::AssignmentError;
 pub use bootstrap::{bootstrap_records, bootstrap_records_of, format_records};
-pub use configs::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration};
+pub use configs::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration, ConfigReplacement};
 pub use create_partitions::{CreatePartitionsError, NewPartitions};
 pub use create_topics::{CreateTopicError, CreatedTopic, NewTopic, offsets_topic};
 pub use delete_topics::{DeleteTopicError, DeletedTopic, TopicRef};
