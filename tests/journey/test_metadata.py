@@ -1,12 +1,13 @@
 """The metadata log itself: formatted by either side, with voters in properties or in the log, through snapshots of either side."""
 
-import time
+import subprocess
 
 import pytest
 from content import Content
 from kafka.admin import (
-    ACL, ACLFilter, ACLOperation, ACLPermissionType, ConfigResource, ConfigResourceType, KafkaAdminClient, ResourcePattern,
-    ResourcePatternFilter, ResourceType, ScramMechanism, UserScramCredentialUpsertion)
+    ACL, ACLFilter, ACLOperation, ACLPermissionType, ACLResourcePatternType, ConfigResource, ConfigResourceType, KafkaAdminClient,
+    ResourcePattern, ResourcePatternFilter, ResourceType, ScramMechanism, UserScramCredentialUpsertion)
+from peers import KAFKA_SH
 from waiting import wait_until
 
 # A snapshot after every change, and log segments so small that older ones go at once: the other side has nothing but the snapshot.
@@ -81,3 +82,101 @@ def test_mainstem_starts_on_a_folder_that_was_only_formatted(make_folder, argume
     assert "alice" in str(users) and "4096" in str(users)
     assert ("21" if "3.9" in arguments else "33") in str(level)
     folder.stop()
+
+
+def describe_everything(folder):
+    """What a Kafka tells of the metadata that Mainstem has no use for yet."""
+    admin = KafkaAdminClient(bootstrap_servers=folder.bootstrap)
+    resources = [ConfigResource(kind, name) for kind, name in (
+        (ConfigResourceType.BROKER, "1"), (ConfigResourceType.GROUP, "group"), (ConfigResourceType.CLIENT_METRICS, "metrics"))]
+    rule = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY))
+    told = {"users": str(admin.describe_user_scram_credentials()), "rules": sorted(map(str, admin.describe_acls(rule)[0])),
+            "settings": str(admin.describe_configs(resources))}
+    admin.close()
+    told["quotas"] = configs(folder, "--describe", "--entity-type", "users")
+    told["defaults"] = configs(folder, "--describe", "--entity-type", "brokers", "--entity-default")
+    return told
+
+
+def configs(folder, *arguments):
+    tool = [str(KAFKA_SH), "configs", "--bootstrap-server", folder.bootstrap, *arguments]
+    return subprocess.run(tool, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def set_everything(folder):
+    admin = KafkaAdminClient(bootstrap_servers=folder.bootstrap)
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_512, "secret")])
+    admin.create_acls([ACL("User:alice", "*", ACLOperation.READ, ACLPermissionType.ALLOW, ResourcePattern(ResourceType.TOPIC, "one"))])
+    admin.alter_configs([
+        ConfigResource(ConfigResourceType.BROKER, "1", {"max.connections": "5000", "listener.name.plaintext.max.connections": "4000"}),
+        ConfigResource(ConfigResourceType.GROUP, "group", {"consumer.session.timeout.ms": "50000"}),
+        ConfigResource(ConfigResourceType.CLIENT_METRICS, "metrics", {"interval.ms": "60000"})], raise_on_unknown=False)
+    admin.close()
+    configs(folder, "--alter", "--entity-type", "users", "--entity-name", "alice", "--add-config", "producer_byte_rate=100000")
+    configs(folder, "--alter", "--entity-type", "brokers", "--entity-default", "--add-config", "log.cleaner.threads=2")
+
+
+def test_what_only_a_kafka_uses_yet_is_kept(make_folder):
+    authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+    folder = make_folder(kafka_settings=authorizer, mainstem_settings=MAINSTEM_SNAPSHOTS)
+    content = Content(folder)
+    folder.start(folder.kafka)
+    use(content, "one")
+    set_everything(folder)
+    before = describe_everything(folder)
+    for expected, where in (("alice", "users"), ("alice", "rules"), ("log.cleaner.threads=2", "defaults"), ("interval.ms", "settings"),
+                            ("consumer.session.timeout.ms", "settings"), ("listener.name.plaintext.max.connections", "settings"),
+                            ("producer_byte_rate=100000", "quotas")):
+        assert expected in str(before[where]), where
+    folder.stop()
+    folder.start(folder.mainstem)
+    use(content, "two")
+    content.set_config("two", mainstem_durability="disk")
+    use(content, "three")
+    folder.stop()
+    assert log_start(folder) > 0
+    folder.start(folder.kafka)
+    assert describe_everything(folder) == before
+    # A Kafka does not show what it does not know, and keeps it.
+    durability = content.topics["two"].configs.pop("mainstem.durability")
+    use(content, "four")
+    content.set_config("two", retention_bytes=60_000_000)
+    content.check()
+    folder.stop()
+    folder.start(folder.mainstem)
+    content.topics["two"].configs["mainstem.durability"] = durability
+    content.check()
+    folder.stop()
+
+
+def refusal(folder):
+    """Mainstem does not start; what it says last, and the folder is as it was."""
+    marks = [name for name in folder.names() if name != ".lock"]
+    broker = folder.mainstem.spawn()
+    code = broker.process.wait(60)
+    broker.process = None
+    assert code == 1, broker.log_end()
+    left = [name for name in folder.names() if name != ".lock"]
+    assert left == marks and "abort" not in left and ".kafka_cleanshutdown" in left
+    return broker.log_end(1)
+
+
+def test_a_folder_that_is_not_the_whole_of_a_node_is_refused_and_left_alone(make_folder, tmp_path):
+    folder = make_folder(kafka_settings={"log.dirs": f"{tmp_path}/data,{tmp_path}/second"})
+    content = Content(folder)
+    folder.start(folder.kafka)
+    content.create_topic("one", 4)
+    content.write_committed("one", 40)
+    folder.stop()
+    assert "keeps partitions in other folders" in refusal(folder)
+    folder.start(folder.kafka)
+    content.check()
+    folder.stop()
+
+    state = folder.path / "__cluster_metadata-0/quorum-state"
+    alone = state.read_text()
+    state.write_text(alone.replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
+    assert "does not vote alone" in refusal(folder)
+    state.write_text(alone)
+    (folder.path / "__cluster_metadata-0").rename(tmp_path / "away")
+    assert "no metadata log" in refusal(folder)
