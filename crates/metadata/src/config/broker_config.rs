@@ -8,8 +8,8 @@ use super::definition::{ConfigDefinition, Effect, UpdateMode};
 use super::listeners::{Listener, SecurityProtocol, invalid, read_listeners, read_protocol_map};
 use super::section_values;
 use super::sections::{
-    ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig, ProducerStateConfig,
-    ThreadConfig, TopicCreationConfig,
+    CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
+    ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
 use super::topic_config::{TopicConfig, Values};
 
@@ -40,6 +40,7 @@ pub struct BrokerConfig {
     pub connections: ConnectionConfig,
     pub threads: ThreadConfig,
     pub log: LogConfig,
+    pub cleaner: CleanerConfig,
     pub metadata_log: MetadataLogConfig,
     pub topics: TopicCreationConfig,
     pub fetch: FetchConfig,
@@ -165,6 +166,7 @@ impl BrokerConfig {
             connections: section_values::connections(&values)?,
             threads: section_values::threads(&values, fixed.contains_key("num.network.threads")),
             log: section_values::log(&values)?,
+            cleaner: section_values::cleaner(&values),
             metadata_log: section_values::metadata_log(&values),
             topics: section_values::topics(&values),
             fetch: section_values::fetch(&values),

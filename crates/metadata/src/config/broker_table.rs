@@ -7,14 +7,20 @@ use super::definition::ConfigKind::{Boolean, Int, List, Long, Short, String as T
 use super::definition::UpdateMode::{ClusterWide, PerBroker, ReadOnly};
 use super::definition::Validator::{Any, AtLeast, Between, BetweenOr, EachOneOf, OneOf};
 use super::definition::{ConfigDefinition, ConfigKind, Effect, UpdateMode, Validator};
-use super::{accepted_coordinators, accepted_other, accepted_security};
+use super::{accepted_coordinators, accepted_other, accepted_security, cleaner_table};
 
 /// All server properties, sorted by name: Kafka 4.4's and ours.
 pub fn broker_config_definitions() -> &'static [ConfigDefinition] {
     static ALL: OnceLock<Vec<ConfigDefinition>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let mut all: Vec<ConfigDefinition> =
-            [MEANT, accepted_coordinators::ACCEPTED, accepted_other::ACCEPTED, accepted_security::ACCEPTED].concat();
+        let mut all: Vec<ConfigDefinition> = [
+            MEANT,
+            accepted_coordinators::ACCEPTED,
+            accepted_other::ACCEPTED,
+            accepted_security::ACCEPTED,
+            cleaner_table::CLEANER,
+        ]
+        .concat();
         all.sort_by_key(|row| row.name);
         all
     })
@@ -50,7 +56,7 @@ pub(super) const fn hidden(
     ConfigDefinition { internal: true, ..accepted(name, kind, default, validator, update_mode) }
 }
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     kind: ConfigKind,
     default: Option<&'static str>,

@@ -9,6 +9,7 @@ mod accepted_other;
 mod accepted_security;
 mod broker_config;
 mod broker_table;
+mod cleaner_table;
 mod definition;
 mod effective;
 mod error;
@@ -28,8 +29,8 @@ pub use effective::{
 pub use error::ConfigError;
 pub use listeners::{Listener, SecurityProtocol};
 pub use sections::{
-    ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig, ProducerStateConfig,
-    ThreadConfig, TopicCreationConfig,
+    CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
+    ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
 pub use topic_config::{CompressionType, Durability, TimestampType, TopicConfig};
 pub use topic_table::{topic_config_definition, topic_config_definitions};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::listeners::invalid;
 use super::sections::{
-    ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig, ProducerStateConfig,
-    ThreadConfig, TopicCreationConfig,
+    CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
+    ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
 use super::topic_config::{TopicConfig, Values};
 use super::{ConfigError, ConfigValue};
@@ -66,6 +66,18 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
         high_watermark_checkpoint_interval_ms: values.long("replica.high.watermark.checkpoint.interval.ms"),
         disk_free_min_bytes: values.long("mainstem.disk.free.min.bytes"),
     })
+}
+
+pub(super) fn cleaner(values: &Values) -> CleanerConfig {
+    CleanerConfig {
+        enable: values.flag("log.cleaner.enable"),
+        threads: values.int("log.cleaner.threads"),
+        backoff_ms: values.long("log.cleaner.backoff.ms"),
+        dedupe_buffer_bytes: values.long("log.cleaner.dedupe.buffer.size"),
+        load_factor: values.real("log.cleaner.io.buffer.load.factor"),
+        io_buffer_bytes: values.int("log.cleaner.io.buffer.size"),
+        io_max_bytes_per_second: values.real("log.cleaner.io.max.bytes.per.second"),
+    }
 }
 
 pub(super) fn metadata_log(values: &Values) -> MetadataLogConfig {

@@ -73,6 +73,25 @@ pub struct LogConfig {
     pub disk_free_min_bytes: i64,
 }
 
+/// Compaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CleanerConfig {
+    /// `log.cleaner.enable`
+    pub enable: bool,
+    /// `log.cleaner.threads`
+    pub threads: i32,
+    /// `log.cleaner.backoff.ms`
+    pub backoff_ms: i64,
+    /// `log.cleaner.dedupe.buffer.size`: of all threads together.
+    pub dedupe_buffer_bytes: i64,
+    /// `log.cleaner.io.buffer.load.factor`
+    pub load_factor: f64,
+    /// `log.cleaner.io.buffer.size`: of all threads together.
+    pub io_buffer_bytes: i32,
+    /// `log.cleaner.io.max.bytes.per.second`: of all threads together.
+    pub io_max_bytes_per_second: f64,
+}
+
 /// The metadata log and its snapshots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetadataLogConfig {

@@ -71,7 +71,7 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("compression.zstd.level", Int, Some("3"), Between(-131072, 22), Effect::Works)
         .falls_back_to(&[same("compression.zstd.level")])
         .says("Level used when the broker recompresses with zstd."),
-    row("delete.retention.ms", Long, Some("86400000"), AtLeast(0), Effect::None)
+    row("delete.retention.ms", Long, Some("86400000"), AtLeast(0), Effect::Works)
         .falls_back_to(&[same("log.cleaner.delete.retention.ms")])
         .says("How long compaction keeps a tombstone, so that a reader that began before can still see it."),
     row("errors.deadletterqueue.group.enable", Boolean, Some("false"), Any, Effect::None)
@@ -103,7 +103,7 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), Effect::Works)
         .falls_back_to(&[same("mainstem.durability")])
         .says("A record counts as stored: os, in the page cache (survives a killed process); disk, after fdatasync."),
-    row("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Effect::None)
+    row("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Effect::Works)
         .falls_back_to(&[same("log.cleaner.max.compaction.lag.ms")])
         .says("A record is compacted at the latest after this time."),
     row("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2147483639), Effect::None)
@@ -121,10 +121,10 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("message.timestamp.type", Text, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), Effect::Works)
         .falls_back_to(&[same("log.message.timestamp.type")])
         .says("Whether a record bears the time of its creation or of its append."),
-    row("min.cleanable.dirty.ratio", Double, Some("0.5"), BetweenReal(0.0, 1.0), Effect::None)
+    row("min.cleanable.dirty.ratio", Double, Some("0.5"), BetweenReal(0.0, 1.0), Effect::Works)
         .falls_back_to(&[same("log.cleaner.min.cleanable.ratio")])
         .says("The share of uncompacted bytes in a log from which on compaction starts."),
-    row("min.compaction.lag.ms", Long, Some("0"), AtLeast(0), Effect::None)
+    row("min.compaction.lag.ms", Long, Some("0"), AtLeast(0), Effect::Works)
         .falls_back_to(&[same("log.cleaner.min.compaction.lag.ms")])
         .says("A record is not compacted before this time."),
     row("min.insync.replicas", Int, Some("1"), AtLeast(1), Effect::Works)
