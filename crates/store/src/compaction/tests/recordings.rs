@@ -1,0 +1,1 @@
+//! The same input as a real Kafka had: the same records stay.
