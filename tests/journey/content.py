@@ -99,6 +99,14 @@ class Content:
 
     # Records
 
+    def delete_records(self, name, partition, before):
+        """Only a Kafka has this request yet."""
+        place = TopicPartition(name, partition, before)
+        self.admin.delete_records([place])[place].result(LIMIT_SECONDS)
+        topic = self.topics[name]
+        for records in (topic.records, topic.committed):
+            records[partition] = [record for record in records[partition] if record.offset >= before]
+
     def write(self, name, count, codec="none", size=100, producer=None, partition=None, keys=None):
         """Writes records with keys, headers and timestamps, evenly over the partitions, and waits for every acknowledgement."""
         topic, sent = self.topics[name], []
@@ -134,24 +142,30 @@ class Content:
         for to, record in self.write(name, count, codec, **more):
             self.topics[name].committed[to].append(record)
 
-    def read(self, name, partition, isolation="read_uncommitted"):
-        """All records from the beginning to the end, and the leader epochs in which they were written."""
+    def read(self, places, isolation="read_uncommitted"):
+        """By partition: all records from the beginning to the end, and the leader epochs in which they were written."""
         consumer = Consumer({**self.common, "group.id": "reader", "enable.auto.commit": False, "isolation.level": isolation,
-                             "enable.partition.eof": True, "fetch.wait.max.ms": 50})
-        records, epochs = [], []
+                             "auto.offset.reset": "earliest", "enable.partition.eof": True, "fetch.wait.max.ms": 20})
+        found = {place: ([], []) for place in places}
+        left = set(places)
         try:
-            consumer.assign([TopicPartition(name, partition, 0)])
-            while True:
+            consumer.assign([TopicPartition(name, partition, 0) for name, partition in places])
+            while left:
                 message = consumer.poll(LIMIT_SECONDS)
-                assert message is not None, f"nothing from {name}-{partition} after {len(records)} records"
+                assert message is not None, f"nothing from {left}"
+                place = (message.topic(), message.partition())
                 if message.error():
-                    if message.error().name() == "_PARTITION_EOF":
-                        return records, epochs
-                    raise KafkaException(message.error())
-                records.append(Record.of(message))
-                epochs.append(message.leader_epoch())
+                    assert message.error().name() == "_PARTITION_EOF", (place, message.error())
+                    left.discard(place)
+                    continue
+                found[place][0].append(Record.of(message))
+                found[place][1].append(message.leader_epoch())
         finally:
             consumer.close()
+        return found
+
+    def read_one(self, name, partition, isolation="read_uncommitted"):
+        return self.read([(name, partition)], isolation)[name, partition][0]
 
     # Groups
 
@@ -173,7 +187,7 @@ class Content:
             offsets = consumer.commit(asynchronous=False) if count else []
         finally:
             consumer.close()
-        self.groups.setdefault(group, {}).update({(o.topic, o.partition): o.offset for o in offsets})
+        self.groups.setdefault(group, {}).update({(o.topic, o.partition): o.offset for o in offsets if o.offset >= 0})
 
     def group_offsets(self, group):
         future = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
@@ -188,8 +202,7 @@ class Content:
             return
         self.check_topics()
         self.check_configs()
-        for name in self.topics:
-            self.check_records(name)
+        self.check_records()
         for group, offsets in self.groups.items():
             found = wait_until(lambda: self.answer(lambda: self.group_offsets(group)), f"the offsets of {group} are known")
             assert {key: found.get(key) for key in offsets} == offsets, f"{group}: {found}"
@@ -223,12 +236,26 @@ class Content:
             own = {e.name: e.value for e in entries if ConfigSource(e.source) == ConfigSource.DYNAMIC_TOPIC_CONFIG}
             assert own == self.topics[resource.name].configs, resource.name
 
-    def check_records(self, name):
-        topic = self.topics[name]
-        for partition in range(topic.partitions):
-            where = f"{name}-{partition}"
-            records, epochs = self.read(name, partition)
+    def check_records(self):
+        places = [(name, partition) for name, topic in self.topics.items() for partition in range(topic.partitions)]
+        every, committed = self.read(places), self.read(places, "read_committed")
+        for name, partition in places:
+            topic, where = self.topics[name], f"{name}-{partition}"
+            records, epochs = every[name, partition]
+            if topic.configs.get("cleanup.policy") == "compact":
+                check_compacted(records, topic.records[partition], where)
+                continue
             assert records == topic.records[partition], where
             assert epochs == sorted(epochs), f"{where}: leader epochs go back"
-            committed, _ = self.read(name, partition, "read_committed")
-            assert committed == topic.committed[partition], where
+            assert committed[name, partition][0] == topic.committed[partition], where
+
+
+def check_compacted(found, written, where):
+    """In order, nothing that was not written, and the newest value of each key."""
+    by_offset = {record.offset: record for record in written}
+    offsets = [record.offset for record in found]
+    assert offsets == sorted(set(offsets)) and all(by_offset.get(record.offset) == record for record in found), where
+
+    def newest(records):
+        return {key: value for key, value in {r.key: r.value for r in records}.items() if value is not None}
+    assert newest(found) == newest(written), where

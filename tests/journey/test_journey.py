@@ -2,7 +2,6 @@
 
 import pytest
 from content import CODECS, Content
-from confluent_kafka import KafkaException
 from waiting import wait_until
 
 
@@ -19,7 +18,7 @@ def write_everywhere(content, count=120):
     content.write_committed("stamped", 10)
 
 
-def transactions(content, settle=True):
+def transactions(content):
     """Committed, aborted and committed again; only a Kafka has transactions yet."""
     producer = content.producer(**{"transactional.id": "journey"})
     producer.init_transactions()
@@ -87,5 +86,54 @@ def test_there_and_back_and_there(folder, content):
     folder.start(folder.mainstem)
     content.check()
     write_everywhere(content)
+    content.check()
+    folder.stop()
+
+
+KEYS = [b"key %d" % number for number in range(20)]
+CLEANER = {"log.cleaner.backoff.ms": 100, "log.cleaner.min.cleanable.ratio": 0.01, "log.roll.ms": 300}
+
+
+def cleaned_to(folder, name):
+    lines = (folder.path / "cleaner-offset-checkpoint").read_text().splitlines()
+    return max([int(line.split()[2]) for line in lines if line.startswith(f"{name} 0 ")], default=0)
+
+
+def test_what_a_kafka_has_compacted_and_trimmed_is_read_by_mainstem(make_folder):
+    folder = make_folder(kafka_settings={**CLEANER, "offsets.topic.num.partitions": 1})
+    content = Content(folder)
+    folder.start(folder.kafka)
+    content.create_topic("compacted", cleanup_policy="compact")
+    content.create_topic("trimmed", 2)
+    content.write_committed("trimmed", 100, "lz4")
+    content.delete_records("trimmed", 0, 25)
+    content.delete_records("trimmed", 1, 50)
+    for codec in CODECS:
+        content.write_committed("compacted", 100, codec, keys=KEYS)
+        content.write_committed("trimmed", 10, codec, partition=0)
+        content.consume_in_group("classic", "trimmed")
+
+    def clean():
+        # A segment is rolled by the append that comes after its time.
+        content.write_committed("compacted", 5, keys=KEYS)
+        content.consume_in_group("classic", "trimmed")
+        return cleaned_to(folder, "compacted") > 400 and cleaned_to(folder, "__consumer_offsets") > 0
+    content.write_committed("trimmed", 10, partition=0)
+    wait_until(clean, "the topic and the offsets are compacted", pause_seconds=0.5)
+    content.check()
+    assert len(content.read_one("compacted", 0)) < 300
+    folder.stop()
+    folder.start(folder.mainstem)
+    content.check()
+    for codec in CODECS:
+        content.write_committed("compacted", 50, codec, keys=KEYS)
+    content.write_committed("trimmed", 10)
+    content.consume_in_group("classic", "trimmed")
+    folder.kill()
+    folder.start(folder.mainstem)
+    content.check()
+    folder.stop()
+    folder.start(folder.kafka)
+    content.write_committed("compacted", 50, keys=KEYS)
     content.check()
     folder.stop()

@@ -72,7 +72,7 @@ def test_each_recovers_what_a_killed_other_left(folder):
     content.consume_in_group("classic", "grouped")
     content.consume_in_group("new", "grouped", "consumer")
     # A Kafka ends the transaction when its time is over; Mainstem had no transactions to end it with.
-    wait_until(lambda: content.read("open", 0, "read_committed")[0] == behind, "the open transaction is aborted", 90)
+    wait_until(lambda: content.read_one("open", 0, "read_committed") == behind, "the open transaction is aborted", 90)
     content.topics["open"].committed[0] = behind
     content.delete_topic("made-between-kills")
     kill_under_load(folder, loads, folder.mainstem)

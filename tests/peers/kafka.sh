@@ -67,6 +67,7 @@ log.dirs=$data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=8
 transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=8
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
@@ -80,7 +81,7 @@ P
 
 serve() {
   format "$@"
-  exec java -Xmx"${HEAP:-512m}" -Xms"${HEAP:-512m}" -XX:+UseG1GC -Djava.awt.headless=true \
+  exec java -Xmx"${HEAP:-512m}" -Xms"${HEAP:-512m}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true \
     -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG:-warn}" -cp "$jars/*" kafka.Kafka "$1.server.properties"
 }
 
