@@ -27,11 +27,12 @@ pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
 /// `min.insync.replicas=1` where eligible replicas are kept; in one transaction where the level of `metadata.version` has them.
 pub fn bootstrap_records_of(format: Vec<MetadataRecord<'static>>) -> Vec<MetadataRecord<'static>> {
     let level = |name: &str| {
-        let levels = format.iter().filter_map(|record| match record {
+        // The last one counts.
+        let found = format.iter().rev().find_map(|record| match record {
             MetadataRecord::FeatureLevel(feature) if feature.name == name => Some(feature.feature_level),
             _ => None,
         });
-        levels.last().unwrap_or(0)
+        found.unwrap_or(0)
     };
     let with_transaction = MetadataVersion(level(METADATA_VERSION)).has_transactions();
     let with_eligible = level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0;
