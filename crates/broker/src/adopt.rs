@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mainstem_env::Rng;
-use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::config::{BrokerConfig, ConfigError};
+use mainstem_metadata::image::ConfigResource;
 use mainstem_store::{
     DataFolder, FolderReport, LogConfig, LogRecovery, MetaProperties, MetadataFiles, OpenError, PartitionLog,
 };
@@ -37,6 +38,8 @@ pub enum AdoptError {
     OtherFolders { folder: PathBuf, node: NodeId, own: TopicId, others: Vec<TopicId> },
     #[error("the metadata cannot be loaded: {0}")]
     Load(#[from] LoadError),
+    #[error("settings in the metadata do not fit the configuration: {0}")]
+    Config(#[from] ConfigError),
 }
 
 /// A folder that this node may start on.
@@ -86,6 +89,8 @@ fn look(
         let folder = folder.path().to_owned();
         return Err(AdoptError::OtherFolders { folder, node, own: directory_id, others });
     }
+    let own = loaded.image.configs(&ConfigResource::broker(node.0));
+    config.with_dynamic(loaded.image.configs(&ConfigResource::cluster_default()), own)?;
     Ok(Adopted { properties, directory_id, log, recovery, metadata_log, loaded })
 }
 
