@@ -49,6 +49,14 @@ pub struct LogConfig {
     pub cleanup_delete: bool,
     /// `cleanup.policy` contains `compact`: every record needs a key.
     pub cleanup_compact: bool,
+    /// `delete.retention.ms`: how long compaction keeps tombstones and markers of which nothing is left.
+    pub delete_retention_ms: i64,
+    /// `min.cleanable.dirty.ratio`
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`: records are not compacted before this age.
+    pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`: records are compacted soon after this age; `i64::MAX`: whenever the ratio asks for it.
+    pub max_compaction_lag_ms: i64,
     /// `retention.ms`; below 0: for ever.
     pub retention_ms: i64,
     /// `retention.bytes`; below 0: any size.
@@ -69,6 +77,17 @@ pub struct LogConfig {
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
+impl LogConfig {
+    /// How old the first record of the active segment gets before the segment is rolled. A compacted topic's at most
+    /// `max.compaction.lag.ms`, because an active segment is not compacted.
+    pub fn segment_age_max_ms(&self) -> i64 {
+        match self.cleanup_compact && self.max_compaction_lag_ms > 0 {
+            true => self.segment_ms.min(self.max_compaction_lag_ms),
+            false => self.segment_ms,
+        }
+    }
+}
+
 impl Default for LogConfig {
     /// Kafka's defaults.
     fn default() -> Self {
@@ -85,6 +104,10 @@ impl Default for LogConfig {
             compression: Compression::Producer,
             cleanup_delete: true,
             cleanup_compact: false,
+            delete_retention_ms: DAY_MS,
+            min_cleanable_dirty_ratio: 0.5,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
             retention_ms: 7 * DAY_MS,
             retention_bytes: -1,
             file_delete_delay_ms: 60_000,

@@ -18,6 +18,7 @@
 //! log start ≤ last stable offset ≤ high watermark ≤ log end    (the high watermark is the replica's, not kept here)
 //! ```
 
+pub mod compaction;
 pub mod config;
 pub mod data_folder;
 pub mod error;
@@ -28,6 +29,7 @@ mod small_file;
 
 pub use config::{Compression, Durability, LogConfig};
 pub use data_folder::{DataFolder, FolderEntry, FolderReport, NewLog, StopKind};
+pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::meta_properties::MetaProperties;

@@ -8,7 +8,7 @@ use crate::error::OpenError;
 use crate::formats::checkpoint::{self, Checkpoint};
 use crate::formats::names;
 use crate::formats::offset_checkpoint::{self, OffsetsByPartition};
-use crate::partition_log::{PartitionLog, io_error};
+use crate::partition_log::{CheckpointEntry, PartitionLog, io_error};
 use crate::small_file::{self, Loaded};
 use mainstem_env::Fs;
 use mainstem_types::{Offset, TopicPartition};
@@ -18,6 +18,7 @@ use std::path::PathBuf;
 const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 const LOG_STARTS: &str = "log-start-offset-checkpoint";
 const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+const CLEANED: &str = "cleaner-offset-checkpoint";
 
 /// What the files said when the folder was opened.
 #[derive(Debug, Default, Clone)]
@@ -25,20 +26,26 @@ pub(super) struct Known {
     pub(super) recovery_points: OffsetsByPartition,
     pub(super) log_starts: OffsetsByPartition,
     pub(super) high_watermarks: OffsetsByPartition,
+    /// Up to where each log is compacted.
+    pub(super) cleaned: OffsetsByPartition,
     pub(super) positions: BTreeMap<String, i64>,
     pub(super) generation: u64,
 }
 
 impl Known {
-    /// A file that is empty or damaged is reported and counts as absent: recovery then scans more.
+    /// A file that is damaged is reported and counts as absent: recovery then scans more. So does an empty one, which is reported only if
+    /// it is ours: a Kafka creates its files empty, and fills them when it has something to say.
     pub(super) fn load(fs: &dyn Fs, path: &Path, unreadable: &mut Vec<(PathBuf, String)>) -> Result<Known, OpenError> {
         let mut load = |name: &str| -> Result<OffsetsByPartition, OpenError> {
             let path = path.join(name);
-            let loaded = small_file::load(fs, &path, offset_checkpoint::decode)?;
-            Ok(note(loaded, path, unreadable).unwrap_or_default())
+            match small_file::load(fs, &path, offset_checkpoint::decode)? {
+                Loaded::Empty => Ok(OffsetsByPartition::new()),
+                loaded => Ok(note(loaded, path, unreadable).unwrap_or_default()),
+            }
         };
         let (recovery_points, log_starts, high_watermarks) =
             (load(RECOVERY_POINTS)?, load(LOG_STARTS)?, load(HIGH_WATERMARKS)?);
+        let cleaned = load(CLEANED)?;
         let mut ours = None;
         for name in [checkpoint::FILE_NAME, checkpoint::OLD_FILE_NAME] {
             let path = path.join(name);
@@ -50,6 +57,7 @@ impl Known {
             recovery_points,
             log_starts,
             high_watermarks,
+            cleaned,
             positions: ours.positions,
             generation: ours.generation,
         })
@@ -65,12 +73,27 @@ fn note<T>(loaded: Loaded<T>, path: PathBuf, unreadable: &mut Vec<(PathBuf, Stri
     loaded.content()
 }
 
+/// A file as it is on the disk.
+#[derive(Debug)]
+struct OnDisk {
+    offsets: OffsetsByPartition,
+    /// A write failed: the disk has the old content or the new one, and `offsets` what either of them has.
+    uncertain: bool,
+}
+
+impl OnDisk {
+    fn new(offsets: &OffsetsByPartition) -> Self {
+        OnDisk { offsets: offsets.clone(), uncertain: false }
+    }
+}
+
 /// The files as they are on the disk, so that nothing is written twice.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
-    log_starts: OffsetsByPartition,
-    recovery_points: OffsetsByPartition,
-    high_watermarks: OffsetsByPartition,
+    log_starts: OnDisk,
+    recovery_points: OnDisk,
+    high_watermarks: OnDisk,
+    cleaned: OnDisk,
     positions: Option<BTreeMap<String, i64>>,
     generation: u64,
 }
@@ -78,17 +101,29 @@ pub(super) struct Checkpoints {
 impl Checkpoints {
     pub(super) fn new(known: &Known) -> Self {
         Checkpoints {
-            log_starts: known.log_starts.clone(),
-            recovery_points: known.recovery_points.clone(),
-            high_watermarks: known.high_watermarks.clone(),
+            log_starts: OnDisk::new(&known.log_starts),
+            recovery_points: OnDisk::new(&known.recovery_points),
+            high_watermarks: OnDisk::new(&known.high_watermarks),
+            cleaned: OnDisk::new(&known.cleaned),
             positions: None,
             generation: known.generation,
         }
     }
 
     fn knows(&self, partition: &TopicPartition) -> bool {
-        let files = [&self.log_starts, &self.recovery_points, &self.high_watermarks];
-        files.iter().any(|file| file.contains_key(partition))
+        let files = [&self.log_starts, &self.recovery_points, &self.high_watermarks, &self.cleaned];
+        files.iter().any(|file| file.offsets.contains_key(partition))
+    }
+
+    /// The files of Kafka's, to be changed.
+    fn kafkas(&self) -> Known {
+        Known {
+            log_starts: self.log_starts.offsets.clone(),
+            recovery_points: self.recovery_points.offsets.clone(),
+            high_watermarks: self.high_watermarks.offsets.clone(),
+            cleaned: self.cleaned.offsets.clone(),
+            ..Known::default()
+        }
     }
 }
 
@@ -105,8 +140,20 @@ impl Known {
         }
     }
 
-    fn files(&mut self) -> [&mut OffsetsByPartition; 3] {
-        [&mut self.recovery_points, &mut self.log_starts, &mut self.high_watermarks]
+    fn files(&mut self) -> [&mut OffsetsByPartition; 4] {
+        [&mut self.recovery_points, &mut self.log_starts, &mut self.high_watermarks, &mut self.cleaned]
+    }
+
+    fn note(&mut self, partition: &TopicPartition, entry: &CheckpointEntry, high_watermark: Offset) {
+        self.recovery_points.insert(partition.clone(), entry.recovery_point);
+        self.high_watermarks.insert(partition.clone(), high_watermark);
+        let log_start = Some(entry.log_start).filter(|_| entry.log_start_matters);
+        for (file, value) in [(&mut self.log_starts, log_start), (&mut self.cleaned, entry.cleaned_to)] {
+            match value {
+                Some(offset) => file.insert(partition.clone(), offset),
+                None => file.remove(partition),
+            };
+        }
     }
 }
 
@@ -121,10 +168,14 @@ impl DataFolder {
         let mut checkpoints = self.checkpoints.lock();
         let mut next = self.known.lock().clone();
         next.positions.clear();
-        let mut failed = None;
+        let (mut failed, mut written) = (None, Vec::with_capacity(logs.len()));
         let metadata = metadata_partition();
         for (log, high_watermark) in logs {
             let partition = log.partition();
+            if log.is_leaving() {
+                // Its folder may belong to another log of the same name by now.
+                continue;
+            }
             // Also lets go of what is remembered of transactions that ended below it.
             log.first_unstable_offset(*high_watermark);
             let (entry, failure) = log.checkpoint_entry();
@@ -134,17 +185,29 @@ impl DataFolder {
                 next.positions.insert(names::METADATA_FOLDER.to_owned(), entry.recovery_point.0);
                 continue;
             }
-            next.recovery_points.insert(partition.clone(), entry.recovery_point);
-            next.high_watermarks.insert(partition.clone(), *high_watermark);
-            match entry.log_start_matters {
-                true => next.log_starts.insert(partition.clone(), entry.log_start),
-                false => next.log_starts.remove(partition),
-            };
+            next.note(partition, &entry, *high_watermark);
+            written.push((log, entry.recovery_point));
         }
         let positions = std::mem::take(&mut next.positions);
         self.replace_kafkas(&mut checkpoints, next)?;
+        written.iter().for_each(|(log, recovery_point)| log.checkpoint_written(*recovery_point));
         self.replace_ours(&mut checkpoints, positions)?;
         failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Brings what the files say of one log up to date: before it is compacted, up to its recovery point, and after that.
+    pub fn write_checkpoint_of(&self, log: &PartitionLog, high_watermark: Offset) -> Result<(), OpenError> {
+        let mut checkpoints = self.checkpoints.lock();
+        if log.is_closed() {
+            // Its folder may belong to another log of the same name by now.
+            return Ok(());
+        }
+        let entry = log.prepare_checkpoint()?;
+        let mut next = checkpoints.kafkas();
+        next.note(log.partition(), &entry, high_watermark);
+        self.replace_kafkas(&mut checkpoints, next)?;
+        log.checkpoint_written(entry.recovery_point);
+        Ok(())
     }
 
     /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same name, and
@@ -159,12 +222,7 @@ impl DataFolder {
             return Ok(());
         }
         stale.iter().for_each(|partition| self.known.lock().forget(partition));
-        let mut next = Known {
-            log_starts: checkpoints.log_starts.clone(),
-            recovery_points: checkpoints.recovery_points.clone(),
-            high_watermarks: checkpoints.high_watermarks.clone(),
-            ..Known::default()
-        };
+        let mut next = checkpoints.kafkas();
         stale.iter().for_each(|partition| next.forget(partition));
         self.replace_kafkas(&mut checkpoints, next)
     }
@@ -173,16 +231,19 @@ impl DataFolder {
     fn replace_kafkas(&self, checkpoints: &mut Checkpoints, next: Known) -> Result<(), OpenError> {
         self.replace(LOG_STARTS, &mut checkpoints.log_starts, next.log_starts)?;
         self.replace(RECOVERY_POINTS, &mut checkpoints.recovery_points, next.recovery_points)?;
-        self.replace(HIGH_WATERMARKS, &mut checkpoints.high_watermarks, next.high_watermarks)
+        self.replace(HIGH_WATERMARKS, &mut checkpoints.high_watermarks, next.high_watermarks)?;
+        self.replace(CLEANED, &mut checkpoints.cleaned, next.cleaned)
     }
 
-    fn replace(&self, name: &str, on_disk: &mut OffsetsByPartition, next: OffsetsByPartition) -> Result<(), OpenError> {
-        if *on_disk == next {
+    fn replace(&self, name: &str, on_disk: &mut OnDisk, next: OffsetsByPartition) -> Result<(), OpenError> {
+        if on_disk.offsets == next && !on_disk.uncertain {
             return Ok(());
         }
         let path = self.path.join(name);
+        on_disk.uncertain = true;
+        on_disk.offsets.extend(next.iter().map(|(partition, offset)| (partition.clone(), *offset)));
         self.env.fs.atomic_write(&path, &offset_checkpoint::encode(&next)).map_err(io_error(&path))?;
-        *on_disk = next;
+        *on_disk = OnDisk { offsets: next, uncertain: false };
         Ok(())
     }
 

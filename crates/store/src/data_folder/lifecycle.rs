@@ -24,6 +24,8 @@ impl DataFolder {
                 clean: self.clean,
                 recovery_point: known.recovery_points.get(&entry.partition).copied(),
                 log_start: known.log_starts.get(&entry.partition).copied(),
+                cleaned_to: known.cleaned.get(&entry.partition).copied(),
+                foreign: self.foreign,
             }
         };
         let (log, recovery) = PartitionLog::open(&self.env, &entry.path, entry.partition.clone(), &facts, config)?;

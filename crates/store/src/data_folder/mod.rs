@@ -39,6 +39,8 @@ pub struct DataFolder {
     /// Keeps the lock.
     _lock: Arc<dyn File>,
     clean: bool,
+    /// Left by a Kafka that was killed.
+    foreign: bool,
     /// What the checkpoints said at the start of the folders that were there, and still are.
     known: Mutex<Known>,
     checkpoints: Mutex<Checkpoints>,
@@ -57,12 +59,15 @@ impl DataFolder {
         let checkpoints = Mutex::new(Checkpoints::new(&known));
         let found: HashSet<_> = report.partitions.iter().map(|entry| &entry.partition).collect();
         known.retain(|partition| found.contains(partition));
+        let abort = path.join(lock::ABORT_FILE_NAME);
+        let foreign = report.stop == StopKind::Unclean && !fs.exists(&abort).map_err(io_error(&abort))?;
         mark_in_use(env, path)?;
         let folder = DataFolder {
             env: Arc::clone(env),
             path: path.to_owned(),
             _lock: lock,
             clean: matches!(report.stop, StopKind::Clean { .. }),
+            foreign,
             checkpoints,
             known: Mutex::new(known),
             leaving: Mutex::default(),
@@ -126,6 +131,8 @@ impl DataFolder {
             clean: false,
             recovery_point: self.known.lock().positions.get(names::METADATA_FOLDER).map(|position| Offset(*position)),
             log_start: None,
+            cleaned_to: None,
+            foreign: false,
         };
         let (log, recovery) = PartitionLog::open(&self.env, &folder, partition, &facts, config)?;
         Ok((Arc::new(log), recovery))
@@ -149,6 +156,11 @@ impl DataFolder {
     /// Bytes that can still be written.
     pub fn free_space(&self) -> std::io::Result<u64> {
         self.env.fs.free_space(&self.path)
+    }
+
+    /// Bytes of the file system, used or not.
+    pub fn total_space(&self) -> std::io::Result<u64> {
+        self.env.fs.total_space(&self.path)
     }
 
     /// Closes every log, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`. Logs come with

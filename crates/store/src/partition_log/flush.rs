@@ -19,6 +19,8 @@ pub(crate) struct CheckpointEntry {
     pub(crate) log_start: Offset,
     /// The log start is not where the first segment begins: it must be remembered.
     pub(crate) log_start_matters: bool,
+    /// Compacted up to here.
+    pub(crate) cleaned_to: Option<Offset>,
 }
 
 impl PartitionLog {
@@ -129,6 +131,7 @@ impl PartitionLog {
         // Before the views are looked at: what becomes durable meanwhile may rely on views that are not.
         let durable_end = self.durability.end();
         self.sync_sealed_indexes()?;
+        self.sync_transaction_indexes()?;
         self.write_epochs()?;
         let mut state = self.state.lock();
         let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
@@ -137,6 +140,7 @@ impl PartitionLog {
             recovery_point: durable_end.min(unsynced).min(state.next_offset),
             log_start: state.log_start,
             log_start_matters: state.log_start > first,
+            cleaned_to: state.cleaned_to,
         };
         state.checkpointed = Some(entry);
         Ok(entry)
@@ -160,6 +164,20 @@ impl PartitionLog {
             self.state.lock().unsynced_indexes.retain(|known| *known != base);
         }
         Ok(())
+    }
+
+    /// Makes what was added to transaction indexes durable, that of the active segment too: a scan that begins in the middle of it takes
+    /// from there what lies before.
+    fn sync_transaction_indexes(&self) -> Result<(), StorageError> {
+        let bases = std::mem::take(&mut self.state.lock().unsynced_transactions);
+        if bases.is_empty() {
+            return Ok(());
+        }
+        for base in bases {
+            let path = self.file(base, names::TRANSACTION_INDEX);
+            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+        }
+        self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))
     }
 
     /// Writes `leader-epoch-checkpoint`, durably, if it is not up to date.
@@ -198,6 +216,7 @@ impl PartitionLog {
 
     /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now on.
     pub fn close(&self) -> Result<(), StorageError> {
+        let _files = self.replacing.lock();
         let _order = self.appending.lock();
         {
             let mut state = self.state.lock();
@@ -213,9 +232,15 @@ impl PartitionLog {
 
     /// Refuses appends and reads from now on; what is in memory is dropped with the log.
     pub(crate) fn close_for_deletion(&self) {
-        self.state.lock().closed = true;
+        // The folder is about to get another name, and another log its own.
+        let _files = self.replacing.lock();
+        {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.leaving = true;
+        }
         self.journal.release_idle();
-        self.env.indexes.forget(self.number);
+        self.env.indexes.forget(self.number());
     }
 
     fn close_files(&self) -> Result<(), StorageError> {
@@ -236,6 +261,7 @@ impl PartitionLog {
             Err(mainstem_journal::CloseError::Failed(failure)) => return Err(durability::storage_error(&failure)),
         }
         self.sync_sealed_indexes()?;
+        self.sync_transaction_indexes()?;
         self.write_epochs()?;
         tracing::debug!(partition = %self.partition, active = %base, "closed");
         Ok(())

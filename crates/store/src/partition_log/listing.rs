@@ -95,10 +95,17 @@ fn file_names(fs: &dyn Fs, folder: &Path) -> io::Result<Vec<String>> {
 /// (`.swap`), and undone if not (`.cleaned`). Everything that was on its way out goes.
 fn settle_leftovers(fs: &dyn Fs, folder: &Path, all: &[String]) -> io::Result<()> {
     let incomplete_from = all.iter().filter_map(|name| name.strip_suffix(names::CLEANED).and_then(segment_of)).min();
-    for name in all {
+    let undone = |name: &&String| {
         let swap = name.strip_suffix(names::SWAP).and_then(segment_of);
-        let undone = swap.is_some_and(|base| incomplete_from.is_some_and(|from| base >= from));
-        if undone || [names::DELETED, names::CLEANED, TEMPORARY].iter().any(|suffix| name.ends_with(suffix)) {
+        swap.is_some_and(|base| incomplete_from.is_some_and(|from| base >= from))
+    };
+    if all.iter().any(|name| undone(&name)) {
+        // First: without the `.cleaned` files beside them they would be taken for complete.
+        all.iter().filter(undone).try_for_each(|name| remove_if_present(fs, &folder.join(name)))?;
+        fs.sync_dir(folder)?;
+    }
+    for name in all {
+        if [names::DELETED, names::CLEANED, TEMPORARY].iter().any(|suffix| name.ends_with(suffix)) {
             remove_if_present(fs, &folder.join(name))?;
         }
     }
@@ -106,7 +113,12 @@ fn settle_leftovers(fs: &dyn Fs, folder: &Path, all: &[String]) -> io::Result<()
     let swaps: Vec<&str> = all.iter().filter_map(|name| name.strip_suffix(names::SWAP)).collect();
     let swaps: Vec<&str> = swaps.into_iter().filter(|name| segment_of(name).is_some_and(kept)).collect();
     for name in swaps.iter().filter(|name| name.ends_with(names::LOG)) {
-        replace_segments(fs, folder, all, name)?;
+        remove_covered(fs, folder, all, name)?;
+    }
+    // What a new segment covers is gone for good before the segment has its name: else a power cut could leave both.
+    fs.sync_dir(folder)?;
+    for name in swaps.iter().filter(|name| name.ends_with(names::LOG)) {
+        fs.rename(&folder.join(format!("{name}{}", names::SWAP)), &folder.join(name))?;
     }
     for name in swaps.iter().filter(|name| !name.ends_with(names::LOG)) {
         fs.rename(&folder.join(format!("{name}{}", names::SWAP)), &folder.join(name))?;
@@ -114,8 +126,8 @@ fn settle_leftovers(fs: &dyn Fs, folder: &Path, all: &[String]) -> io::Result<()
     fs.sync_dir(folder)
 }
 
-/// Puts the segment `<name>.swap` in the place of all segments whose offsets it covers.
-fn replace_segments(fs: &dyn Fs, folder: &Path, all: &[String], name: &str) -> io::Result<()> {
+/// Removes all segments whose offsets the segment `<name>.swap` covers, save the one whose name it will get.
+fn remove_covered(fs: &dyn Fs, folder: &Path, all: &[String], name: &str) -> io::Result<()> {
     let swap = folder.join(format!("{name}{}", names::SWAP));
     let Some(base) = segment_of(name) else { return Ok(()) };
     let file = fs.open(&swap, &OpenOptions::read())?;
@@ -130,7 +142,7 @@ fn replace_segments(fs: &dyn Fs, folder: &Path, all: &[String], name: &str) -> i
             remove_if_present(fs, &folder.join(old))?;
         }
     }
-    fs.rename(&swap, &folder.join(name))
+    Ok(())
 }
 
 /// The base offset of any file of a segment.

@@ -16,27 +16,29 @@ use std::sync::Arc;
 
 const HINTS: usize = 4;
 
-/// Where the last readers stopped: the next read of a consumer begins there, without a look into the index.
+/// Where the last readers stopped: the next read of a consumer begins there, without a look into the index. Each with the number that the
+/// log had.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    entries: [Option<(Offset, Location)>; HINTS],
+    entries: [Option<(Offset, u64, Location)>; HINTS],
     next: usize,
 }
 
 impl Hints {
-    pub(crate) fn add(&mut self, offset: Offset, location: Location) {
-        let known = self.entries.iter_mut().flatten().find(|(known, _)| *known == offset);
+    pub(crate) fn add(&mut self, offset: Offset, number: u64, location: Location) {
+        let known = self.entries.iter_mut().flatten().find(|(known, ..)| *known == offset);
         match known {
-            Some(entry) => entry.1 = location,
+            Some(entry) => (entry.1, entry.2) = (number, location),
             None => {
-                self.entries[self.next] = Some((offset, location));
+                self.entries[self.next] = Some((offset, number, location));
                 self.next = (self.next + 1) % HINTS;
             }
         }
     }
 
-    pub(crate) fn get(&self, offset: Offset) -> Option<Location> {
-        self.entries.iter().flatten().find(|(known, _)| *known == offset).map(|(_, location)| *location)
+    pub(crate) fn get(&self, offset: Offset, number: u64) -> Option<Location> {
+        let found = self.entries.iter().flatten().find(|entry| (entry.0, entry.1) == (offset, number));
+        found.map(|(.., location)| *location)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -32,6 +32,8 @@ pub(crate) enum Disk {
 pub(crate) struct Look<'l> {
     pub(crate) log: &'l PartitionLog,
     pub(crate) disk: Disk,
+    /// The log's number when the look began.
+    pub(crate) number: u64,
     peeks_left: Cell<u32>,
     /// The active segment and the position from which its bytes are fresh.
     fresh: Cell<Option<(Offset, u64)>>,
@@ -39,7 +41,7 @@ pub(crate) struct Look<'l> {
 
 impl PartitionLog {
     pub(crate) fn look(&self, disk: Disk) -> Look<'_> {
-        Look { log: self, disk, peeks_left: Cell::new(PEEKS_MAX), fresh: Cell::new(None) }
+        Look { log: self, disk, number: self.number(), peeks_left: Cell::new(PEEKS_MAX), fresh: Cell::new(None) }
     }
 }
 
@@ -69,17 +71,17 @@ impl Look<'_> {
     /// The offset index file of a segment. `None`: there is none.
     pub(super) fn index(&self, base: Offset) -> Result<Option<Arc<OpenIndex>>, ReadError> {
         let log = self.log;
-        if let Some(index) = log.env.indexes.get(log.number, base) {
+        if let Some(index) = log.env.indexes.get(self.number, base) {
             return Ok(Some(index));
         }
         if self.disk == Disk::Never {
             return Err(ReadError::WouldBlock);
         }
-        let path = log.file(base, names::INDEX);
+        let path = log.view_file(base, names::INDEX);
         let file = index_file::open(log.fs(), &path).map_err(|error| log.read_failed(path, error))?;
         let index = file.map(|file| Arc::new(OpenIndex::new(file)));
         if let Some(index) = &index {
-            log.env.indexes.insert(log.number, base, Arc::clone(index));
+            log.env.indexes.insert(self.number, base, Arc::clone(index));
         }
         Ok(index)
     }

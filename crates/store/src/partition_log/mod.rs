@@ -1,26 +1,29 @@
 //! One partition: its segments, its indexes, its producers, its epochs.
 //!
-//! Locks, in the order in which they may be taken: `appending` (held across the page-cache write of an append, and by whoever rolls, cuts
+//! Locks, in the order in which they may be taken: `replacing` (held by whoever changes files of sealed segments: retention, a cut, the swap
+//! of a compaction; for as long as that takes) → `appending` (held across the page-cache write of an append, and by whoever rolls, cuts
 //! or closes) → `state` (held for moments; across IO only while segments change) → the journal's own → `marks` of the durability.
 //! Reads take `state` for a moment, and no lock while they read: they wait for no append, however slow the disk is.
 
-mod active_index;
+pub(crate) mod active_index;
 mod append;
-mod durability;
-mod epochs;
+pub(crate) mod durability;
+pub(crate) mod epochs;
 mod flush;
 mod headers;
 mod index_cache;
-mod index_file;
+pub(crate) mod index_file;
 mod listing;
 mod locate;
 mod look;
 mod open;
-mod producers;
+pub(crate) mod producers;
 mod read;
+mod replace;
 mod retention;
 mod roll;
 mod scanner;
+mod sealed;
 mod state;
 mod time_lookup;
 mod truncate;
@@ -28,11 +31,14 @@ mod types;
 mod views;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use durability::DurableListener;
 pub use open::OpenFacts;
+pub(crate) use flush::CheckpointEntry;
 pub(crate) use open::io_error;
+pub(crate) use replace::Replacement;
+pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};
 pub use types::*;
 
 use std::path::{Path, PathBuf};
@@ -115,13 +121,17 @@ impl StoreEnv {
 #[derive(Debug)]
 pub struct PartitionLog {
     env: Arc<StoreEnv>,
-    /// Of this opening, in this process.
-    number: u64,
+    /// Of this opening, in this process. Renewed when positions in the segments change their meaning: what was found under an old number
+    /// is not believed.
+    number: AtomicU64,
     partition: TopicPartition,
     topic_id: Option<TopicId>,
     folder: PathBuf,
     config: ArcSwap<LogConfig>,
     journal: Arc<Journal>,
+    /// One compaction at a time.
+    pub(crate) compacting: Mutex<()>,
+    replacing: Mutex<()>,
     appending: Mutex<()>,
     state: Mutex<State>,
     durability: Arc<Durability>,
@@ -244,6 +254,14 @@ impl PartitionLog {
         self.state.lock().epochs.epoch_for(offset)
     }
 
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.state.lock().leaving
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// The error that ended this log, if one did.
     pub fn failure(&self) -> Option<StorageError> {
         self.failed.get().cloned().or_else(|| self.journal.failure().map(|f| durability::storage_error(&f)))
@@ -260,7 +278,7 @@ impl PartitionLog {
         }
     }
 
-    fn check_alive(&self) -> Result<(), StorageError> {
+    pub(crate) fn check_alive(&self) -> Result<(), StorageError> {
         self.failure().map_or(Ok(()), Err)
     }
 
@@ -271,18 +289,45 @@ impl PartitionLog {
         self.failed.get_or_init(|| failure).clone()
     }
 
-    fn file(&self, base: Offset, suffix: &str) -> PathBuf {
+    pub(crate) fn file(&self, base: Offset, suffix: &str) -> PathBuf {
         self.folder.join(names::segment_file(base, suffix))
     }
 
-    fn fs(&self) -> &dyn Fs {
+    pub(crate) fn fs(&self) -> &dyn Fs {
         self.env.fs.as_ref()
+    }
+
+    pub(crate) fn env(&self) -> &StoreEnv {
+        &self.env
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Positions in the segments change their meaning. To be called with `state` locked, before they do: who begins to look afterwards
+    /// waits for the lock, and who began before finds another number at the end.
+    fn renew_number(&self) {
+        let old = self.number.swap(self.env.next_log_number(), Ordering::AcqRel);
+        self.env.indexes.forget(old);
+        self.hints.lock().clear();
+    }
+
+    /// Looks again if the number was renewed meanwhile: what was found may be half old, half new.
+    fn unmixed<R>(&self, look: impl Fn() -> R) -> R {
+        loop {
+            let number = self.number();
+            let found = look();
+            if self.number() == number {
+                return found;
+            }
+        }
     }
 }
 
 impl Drop for PartitionLog {
     fn drop(&mut self) {
-        self.env.indexes.forget(self.number);
+        self.env.indexes.forget(self.number());
     }
 }
 

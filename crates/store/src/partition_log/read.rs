@@ -35,13 +35,13 @@ impl PartitionLog {
     ///
     /// May wait for the disk: for index entries, batch headers, and files that are not open.
     pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
-        self.look(Disk::MayWait).read(request)
+        self.unmixed(|| self.look(Disk::MayWait).read(request))
     }
 
     /// As [`PartitionLog::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the answer cannot be given from
     /// memory. Where the system cannot say what is in memory, that is the answer far from the tail.
     pub fn read_nowait(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
-        self.look(Disk::Never).read(request)
+        self.unmixed(|| self.look(Disk::Never).read(request))
     }
 }
 
@@ -115,14 +115,14 @@ impl Look<'_> {
             return Ok(Some(Reading::default()));
         }
         if end == place.end {
-            self.log.hints.lock().add(place.next, Location::new(segment_base(base), end));
+            self.log.hints.lock().add(place.next, self.number, Location::new(segment_base(base), end));
         }
         let chunk = self.chunk(base, start, end)?;
         Ok(Some(Reading { bytes: chunk.len(), chunks: vec![chunk] }))
     }
 
     fn hinted(&self, base: Offset, from: Offset) -> Option<u64> {
-        let location = self.log.hints.lock().get(from)?;
+        let location = self.log.hints.lock().get(from, self.number)?;
         (location.segment == segment_base(base)).then_some(location.position)
     }
 
@@ -145,7 +145,7 @@ impl Look<'_> {
             Step::Next
         })?;
         if let Some(next_offset) = next_offset {
-            self.log.hints.lock().add(next_offset, Location::new(segment_base(span.base), end));
+            self.log.hints.lock().add(next_offset, self.number, Location::new(segment_base(span.base), end));
         }
         Ok(end)
     }

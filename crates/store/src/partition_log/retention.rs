@@ -26,6 +26,7 @@ impl PartitionLog {
     /// after `file.delete.delay.ms` ([`PartitionLog::remove_due_files`]). An active segment that is to go is rolled first.
     pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
         self.check_alive()?;
+        let _files = self.replacing.lock();
         let candidates = self.candidates()?;
         let count = self.deletable(&candidates, now, high_watermark);
         let mut outcome = RetentionOutcome { log_start: self.log_start(), ..RetentionOutcome::default() };
@@ -51,21 +52,17 @@ impl PartitionLog {
         let mut candidates = Vec::with_capacity(segments.len());
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.base);
-            let path = self.file(segment.base, names::LOG);
-            let fail = |error: std::io::Error| StorageError { action: "read", path, error: std::sync::Arc::new(error) };
-            let (bytes, time) = match next {
-                None => (active_bytes, active_time),
-                Some(_) => {
-                    let bytes = self.journal.segment_len(segment_base(segment.base)).unwrap_or(0);
-                    (bytes, self.largest_time(segment.base).map_err(fail.clone())?)
-                }
+            let fail = |error: std::io::Error| StorageError {
+                action: "read",
+                path: self.file(segment.base, names::LOG),
+                error: std::sync::Arc::new(error),
             };
-            // Without any timestamp the age of the file counts, as in Kafka.
-            let newest_ms = match time {
-                Some(time) => time,
-                None => {
-                    let metadata = self.fs().metadata(&self.file(segment.base, names::LOG)).map_err(fail)?;
-                    metadata.map_or(i64::MAX, |metadata| metadata.modified_ms.0)
+            let (bytes, newest_ms) = match (next, active_time) {
+                (None, Some(time)) => (active_bytes, time),
+                (None, None) => (active_bytes, self.file_time_ms(segment.base).map_err(fail)?),
+                (Some(_), _) => {
+                    let bytes = self.journal.segment_len(segment_base(segment.base)).unwrap_or(0);
+                    (bytes, self.newest_ms(segment.base).map_err(fail)?)
                 }
             };
             candidates.push(Candidate { base: segment.base, next: next.unwrap_or(end), bytes, newest_ms });
@@ -84,10 +81,11 @@ impl PartitionLog {
         }
         let tail = index_file::tail::<TimeIndexEntry>(self.fs(), &self.file(base, names::TIME_INDEX))?;
         let time = tail.and_then(|(_, last)| last).map(|last| last.timestamp_ms);
-        if let Some(segment) = self.state.lock().segments.iter_mut().find(|segment| segment.base == base) {
-            segment.largest_time_ms = Some(time);
+        match self.state.lock().segments.iter_mut().find(|segment| segment.base == base) {
+            // Not if somebody knows already: this may be what the segment held before it was compacted.
+            Some(segment) => Ok(*segment.largest_time_ms.get_or_insert(time)),
+            None => Ok(time),
         }
-        Ok(time)
     }
 
     /// How many segments from the front are to go.
@@ -166,13 +164,18 @@ impl PartitionLog {
                 }
             }
         }
-        self.env.indexes.forget(self.number);
+        self.env.indexes.forget(self.number());
+        self.remove_later(files);
+        Ok(())
+    }
+
+    /// Has files removed when `file.delete.delay.ms` is over, with those of deleted segments.
+    pub(super) fn remove_later(&self, mut files: Vec<std::path::PathBuf>) {
         let delay_ms = self.config.load().file_delete_delay_ms.max(0) as u64;
         let due = self.env.clock.monotonic() + Duration::from_millis(delay_ms);
         let mut state = self.state.lock();
         state.deleted_files.append(&mut files);
         state.deleted_due.get_or_insert(due);
-        Ok(())
     }
 
     fn delete_failed(&self, error: DeleteError) -> StorageError {

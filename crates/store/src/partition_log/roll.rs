@@ -54,7 +54,8 @@ impl PartitionLog {
 
     /// Kafka's rule: the time of the batch against that of the segment's first batch. Without times there is no age.
     fn is_too_old(&self, state: &mut State, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
-        if config.segment_ms == i64::MAX {
+        let age_max_ms = config.segment_age_max_ms();
+        if age_max_ms == i64::MAX {
             return false;
         }
         if state.active.first_time_ms.is_none() {
@@ -63,7 +64,7 @@ impl PartitionLog {
         }
         let first = state.active.first_time_ms.filter(|first| *first >= 0);
         let newest = if batch_time.0 >= 0 { batch_time } else { now };
-        first.is_some_and(|first| newest.0 - first > config.segment_ms - state.active.jitter_ms)
+        first.is_some_and(|first| newest.0 - first > age_max_ms - state.active.jitter_ms)
     }
 
     /// The time of the first batch of a segment, -1 if it has none. `None`: it would have to be read from the disk.
@@ -223,6 +224,10 @@ impl PartitionLog {
         write(self.fs()).map_err(|error| self.fail("write", &path, error))?;
         if let Some(segment) = state.segments.last_mut() {
             segment.has_aborted = true;
+        }
+        let base = state.active.base;
+        if state.unsynced_transactions.last() != Some(&base) {
+            state.unsynced_transactions.push(base);
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(crate) struct RecoveryScanner<'a> {
     pub(crate) fs: &'a dyn Fs,
     pub(crate) folder: &'a Path,
     pub(crate) interval_bytes: u32,
-    /// Segments may begin above the end of the one before: the log was compacted.
+    /// Segments may begin above the end of the one before: the log was compacted, and nobody knows how far.
     pub(crate) gaps_allowed: bool,
     /// Segments up to here were durable: a gap before them is no sign of a power cut.
     pub(crate) durable_before: Offset,

@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub(crate) synced_snapshot: Option<Offset>,
     /// Segments that were sealed and whose index files are not known to be durable, oldest first.
     pub(crate) unsynced_indexes: Vec<Offset>,
+    /// Segments to whose transaction index something was added that is not known to be durable.
+    pub(crate) unsynced_transactions: Vec<Offset>,
     /// What the checkpoint files say of this log.
     pub(crate) checkpointed: Option<CheckpointEntry>,
     /// Bytes appended since the recovery point was last moved.
@@ -55,6 +57,16 @@ pub(crate) struct State {
     pub(crate) deleted_files: Vec<PathBuf>,
     pub(crate) deleted_due: Option<Duration>,
     pub(crate) closed: bool,
+    /// The topic was deleted: the folder goes.
+    pub(crate) leaving: bool,
+    /// How often something was cut off the end.
+    pub(crate) cuts: u64,
+    /// The segment whose views bear `.swap` names still.
+    pub(crate) swapping: Option<Offset>,
+    /// Compacted up to here.
+    pub(crate) cleaned_to: Option<Offset>,
+    /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at it.
+    pub(crate) recovery_point_on_disk: Offset,
     /// The log end when it was last asked whether the log is idle.
     pub(crate) idle_end: Offset,
     /// Base offset and position of batches in the active segment.
@@ -75,12 +87,18 @@ impl State {
             last_snapshot: None,
             synced_snapshot: None,
             unsynced_indexes: Vec::new(),
+            unsynced_transactions: Vec::new(),
             checkpointed: None,
             bytes_since_checkpoint: 0,
             dirty_since: None,
             deleted_files: Vec::new(),
             deleted_due: None,
             closed: false,
+            leaving: false,
+            cuts: 0,
+            swapping: None,
+            cleaned_to: None,
+            recovery_point_on_disk: Offset::ZERO,
             idle_end: Offset::NONE,
             recent: [(Offset::NONE, 0); RECENT],
             recent_next: 0,

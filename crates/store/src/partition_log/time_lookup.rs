@@ -27,6 +27,10 @@ struct Place {
 impl PartitionLog {
     /// The first record with a timestamp at or above `target`, from the log start up to `upper` (exclusive).
     pub fn find_by_time(&self, target: TimestampMs, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        self.unmixed(|| self.find_by_time_once(target, upper))
+    }
+
+    fn find_by_time_once(&self, target: TimestampMs, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         let log_start = self.log_start();
         for place in self.places(log_start)? {
             if place.base >= upper || place.largest_time_ms.is_none_or(|largest| largest < target.0) {
@@ -42,11 +46,15 @@ impl PartitionLog {
 
     /// The first record that has the largest timestamp (ListOffsets -3).
     pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        self.unmixed(|| self.find_max_timestamp_once(upper))
+    }
+
+    fn find_max_timestamp_once(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         let log_start = self.log_start();
         let places = self.places(log_start)?;
         let largest = places.iter().filter(|place| place.base < upper).filter_map(|p| p.largest_time_ms).max();
         match largest {
-            Some(largest) => self.find_by_time(TimestampMs(largest), upper),
+            Some(largest) => self.find_by_time_once(TimestampMs(largest), upper),
             None => Ok(None),
         }
     }
@@ -122,7 +130,7 @@ impl PartitionLog {
                 None
             }
         };
-        index_file::last_where(self.fs(), &self.file(base, names::TIME_INDEX), in_file, below)
+        index_file::last_where(self.fs(), &self.view_file(base, names::TIME_INDEX), in_file, below)
     }
 
     fn find_in_batch(
@@ -160,13 +168,17 @@ impl PartitionLog {
 
     /// Aborted transactions that overlap `from..upper`, ascending by first offset.
     pub fn aborted_transactions(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        self.unmixed(|| self.aborted_transactions_once(from, upper))
+    }
+
+    fn aborted_transactions_once(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
         let segments = {
             let state = self.state.lock();
             state.segments[state.segment_index(from)..].to_vec()
         };
         let mut found = Vec::new();
         for segment in segments.iter().filter(|segment| segment.has_aborted) {
-            let path = self.file(segment.base, names::TRANSACTION_INDEX);
+            let path = self.view_file(segment.base, names::TRANSACTION_INDEX);
             let bytes = self.fs().read_if_present(&path).map_err(|error| self.read_failed(path, error))?;
             let Ok(entries) = transaction_index::decode(&bytes.unwrap_or_default()) else {
                 return Err(self.corrupt(segment.base, 0));

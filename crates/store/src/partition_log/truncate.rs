@@ -21,6 +21,7 @@ impl PartitionLog {
     /// Holds appends up; a reader that holds a slice of what is cut gets fewer bytes.
     pub fn truncate_to(&self, offset: Offset) -> Result<Offset, StorageError> {
         self.check_alive()?;
+        let _files = self.replacing.lock();
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         if offset >= state.next_offset {
@@ -45,10 +46,10 @@ impl PartitionLog {
         });
         let (position, end, index_left) = cut.map_err(|error| self.fail("read", &path, error))?;
         let location = Location::new(segment_base(base), position);
+        state.cuts += 1;
+        self.renew_number();
         self.journal.truncate_to(location).map_err(|error| self.truncate_failed(error))?;
         self.durability.truncate(end);
-        self.hints.lock().clear();
-        self.env.indexes.forget(self.number);
         self.cut_views(&mut state, index, index_left, position, end).map_err(|error| self.fail("cut", &path, error))?;
         Ok(end)
     }
@@ -92,6 +93,8 @@ impl PartitionLog {
         state.end_position = position;
         state.next_offset = end;
         state.log_start = state.log_start.min(end);
+        state.cleaned_to = state.cleaned_to.map(|to| to.min(end));
+        state.recovery_point_on_disk = state.recovery_point_on_disk.min(end);
         state.unsynced_indexes.retain(|known| *known < base);
         state.forget_positions();
         state.epochs.truncate_end(end);
@@ -152,6 +155,7 @@ impl PartitionLog {
     /// After a crash in the middle the log is the old one, and this is to be repeated.
     pub fn restart_at(&self, offset: Offset) -> Result<(), StorageError> {
         self.check_alive()?;
+        let _files = self.replacing.lock();
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         if offset < state.next_offset {
@@ -161,6 +165,8 @@ impl PartitionLog {
         }
         let old: Vec<Offset> =
             state.segments.iter().map(|segment| segment.base).filter(|base| *base != offset).collect();
+        state.cuts += 1;
+        self.renew_number();
         state.next_offset = offset;
         state.producers = Producers::starting_at(offset);
         self.roll(&mut state, offset)?;
@@ -168,8 +174,7 @@ impl PartitionLog {
         state.unsynced_indexes.clear();
         state.log_start = offset;
         state.epochs.truncate_end(Offset::ZERO);
-        self.hints.lock().clear();
-        self.env.indexes.forget(self.number);
+        state.cleaned_to = None;
         self.journal
             .delete_before(segment_base(offset))
             .map_err(|error| self.fail("delete", &self.folder, io::Error::other(error.to_string())))?;

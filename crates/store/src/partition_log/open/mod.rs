@@ -38,6 +38,10 @@ pub struct OpenFacts {
     pub recovery_point: Option<Offset>,
     /// From `log-start-offset-checkpoint`.
     pub log_start: Option<Offset>,
+    /// From `cleaner-offset-checkpoint`: compacted up to here, so that offsets may be missing before it.
+    pub cleaned_to: Option<Offset>,
+    /// A Kafka was killed on this folder: it may have compacted further than the checkpoints say.
+    pub foreign: bool,
 }
 
 impl PartitionLog {
@@ -200,8 +204,8 @@ impl<'a> Opening<'a> {
             fs: self.env.fs.as_ref(),
             folder: self.folder,
             interval_bytes: self.config.index_interval_bytes,
-            gaps_allowed: self.config.cleanup_compact,
-            durable_before: self.facts.recovery_point.unwrap_or(Offset::ZERO),
+            gaps_allowed: self.gaps_allowed(),
+            durable_before: self.facts.recovery_point.max(self.facts.cleaned_to).unwrap_or(Offset::ZERO),
             next_offset: start.offset,
             producers: self.producers_at(start.offset)?,
             epochs: self.epochs.clone().unwrap_or_default(),
@@ -232,7 +236,8 @@ impl<'a> Opening<'a> {
         // An epoch that begins at the end has no record yet; it stays.
         epochs.truncate_end(scanner.next_offset.max(base).plus(1));
         // Whatever the file said, it is to be what the batches say.
-        epochs.dirty |= self.epochs.as_ref() != Some(&epochs);
+        let known = self.epochs.as_ref().map(Epochs::entries);
+        epochs.dirty = known.unwrap_or_default() != epochs.entries() || (known.is_none() && recovery.bytes_scanned > 0);
         Ok(Opened {
             journal,
             index,
@@ -244,6 +249,12 @@ impl<'a> Opening<'a> {
             rebuilt,
             recovery,
         })
+    }
+
+    /// Whether a segment may begin above the end of the one before without a reason for it being known. Our own compaction touches
+    /// nothing above the recovery point on the disk, so a gap there is what a power cut took.
+    fn gaps_allowed(&self) -> bool {
+        self.config.cleanup_compact && (self.facts.foreign || self.facts.recovery_point.is_none())
     }
 
     /// The end of the journal, which gets its first segment here if it has none.
@@ -300,19 +311,24 @@ impl<'a> Opening<'a> {
             recovery_point: recovery_point.min(state.next_offset),
             log_start: state.log_start,
             log_start_matters: state.log_start > first,
+            cleaned_to: self.facts.cleaned_to,
         });
+        state.cleaned_to = self.facts.cleaned_to;
+        state.recovery_point_on_disk = self.facts.recovery_point.unwrap_or(Offset::ZERO).min(state.next_offset);
         state.check();
         let durability = Arc::new(Durability::new(opened.next_offset));
         let observer = Arc::downgrade(&durability);
         journal.set_observer(observer);
         let log = PartitionLog {
             env: Arc::clone(self.env),
-            number: self.env.next_log_number(),
+            number: self.env.next_log_number().into(),
             partition: self.partition,
             topic_id: self.topic_id,
             folder: self.folder.to_owned(),
             config: ArcSwap::new(self.config),
             journal: Arc::new(journal),
+            compacting: Mutex::default(),
+            replacing: Mutex::default(),
             appending: Mutex::default(),
             state: Mutex::new(state),
             durability,
