@@ -13,7 +13,7 @@ use support::scenarios::{Scenario, all, named};
 use support::{Client, Ledger, Node, broker_panics, clock};
 
 /// Calls that are failed in one scenario, by each action.
-const CALLS_MAX: u64 = 24;
+const CALLS_MAX: u64 = 12;
 const ACTIONS: [FaultAction; 4] =
     [FaultAction::Io, FaultAction::NoSpace, FaultAction::Short(7), FaultAction::Interrupted];
 

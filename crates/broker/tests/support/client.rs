@@ -206,11 +206,13 @@ impl<'n> Client<'n> {
                 known.1 = known.1.max(end);
             }
         }
+        let faults = self.node.fs.faults_met();
         self.node.broker.apply_retention();
+        let undisturbed = self.node.fs.faults_met() == faults && !self.node.fs.stopped();
         for (id, index) in live {
             if let Some(partition) = self.node.partition(id, index)
+                && undisturbed
                 && partition.log().failure().is_none()
-                && !self.node.fs.stopped()
             {
                 let start = partition.log().log_start().0;
                 self.ledger.partition(id, index).log_start = (start, start);
@@ -281,6 +283,10 @@ impl<'n> Client<'n> {
 
     /// A member joins as the only one and is given its assignment.
     pub fn join(&mut self, group: &str) -> bool {
+        self.join_with(group, 30_000)
+    }
+
+    pub fn join_with(&mut self, group: &str, session_timeout_ms: i32) -> bool {
         let level = self.groups_level();
         let request = JoinGroupRequest {
             group_id: group,
@@ -288,7 +294,7 @@ impl<'n> Client<'n> {
             instance_id: Some("static-1"),
             client_id: "test",
             client_host: "/127.0.0.1",
-            session_timeout_ms: 30_000,
+            session_timeout_ms,
             rebalance_timeout_ms: 60_000,
             protocol_type: "consumer",
             protocols: vec![JoinProtocol { name: "range", metadata: b"m" }],

@@ -8,7 +8,7 @@ use mainstem_types::{LeaderEpoch, Offset};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Epochs {
     entries: Vec<EpochEntry>,
-    /// Changed since it was last written to its file.
+    /// The file does not have what the records below the log end say. An epoch without a record is not missed there.
     pub(crate) dirty: bool,
 }
 
@@ -25,9 +25,11 @@ impl Epochs {
         self.entries.last().copied()
     }
 
-    /// Notes that `epoch` begins at `start`, unless it or a later one has begun already. An epoch that began at or after `start` has no
-    /// record and is forgotten.
-    pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start: Offset) {
+    /// Notes that `epoch` begins at `start`, the log end, unless it or a later one has begun already: a new leader that has written
+    /// nothing yet. An epoch that began at or after `start` has no record and is forgotten.
+    ///
+    /// Needs no write: a start of the broker begins an epoch in each log, and most of them get no record.
+    pub(crate) fn begin(&mut self, epoch: LeaderEpoch, start: Offset) {
         if epoch < LeaderEpoch(0) || self.latest().is_some_and(|latest| epoch <= latest.epoch) {
             return;
         }
@@ -35,7 +37,17 @@ impl Epochs {
             self.entries.pop();
         }
         self.entries.push(EpochEntry { epoch, start_offset: start });
-        self.dirty = true;
+    }
+
+    /// Notes the epoch of the batch at `start`.
+    pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start: Offset) {
+        self.begin(epoch, start);
+        self.dirty |= self.latest() == Some(EpochEntry { epoch, start_offset: start });
+    }
+
+    /// The entries that the records below `end` tell.
+    pub(crate) fn of_records(&self, end: Offset) -> &[EpochEntry] {
+        &self.entries[..self.entries.partition_point(|entry| entry.start_offset < end)]
     }
 
     /// The log now ends at `end`.
@@ -115,6 +127,22 @@ mod tests {
         assert_eq!(epochs.entries().len(), 2);
         assert_eq!(epochs.epoch_for(Offset(5)), Some(LeaderEpoch(2)));
         assert_eq!(epochs.epoch_for(Offset(4)), Some(LeaderEpoch(0)));
+    }
+
+    #[test]
+    fn only_an_epoch_with_a_record_has_to_be_written() {
+        let mut epochs = epochs(&[(0, 0)]);
+        epochs.begin(LeaderEpoch(1), Offset(5));
+        assert!(!epochs.dirty);
+        assert_eq!(epochs.of_records(Offset(5)).len(), 1);
+        epochs.assign(LeaderEpoch(1), Offset(5));
+        assert!(epochs.dirty);
+        assert_eq!(epochs.of_records(Offset(6)).len(), 2);
+        epochs.dirty = false;
+        epochs.assign(LeaderEpoch(1), Offset(6));
+        assert!(!epochs.dirty, "its second record tells nothing new");
+        epochs.assign(LeaderEpoch(2), Offset(7));
+        assert!(epochs.dirty);
     }
 
     #[test]

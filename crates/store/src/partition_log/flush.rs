@@ -187,7 +187,7 @@ impl PartitionLog {
             if !std::mem::take(&mut state.epochs.dirty) {
                 return Ok(());
             }
-            epoch_checkpoint::encode(state.epochs.entries())
+            epoch_checkpoint::encode(state.epochs.of_records(state.next_offset))
         };
         let path = self.folder.join(EPOCH_FILE);
         self.fs().atomic_write(&path, &bytes).map_err(|error| {

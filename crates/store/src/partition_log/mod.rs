@@ -238,7 +238,7 @@ impl PartitionLog {
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         let end = state.next_offset;
-        state.epochs.assign(epoch, end);
+        state.epochs.begin(epoch, end);
         Ok(())
     }
 
