@@ -39,8 +39,13 @@ fn main() -> Result<()> {
     let producer = |sequence| BatchBuilder::new().producer(ProducerId(1000), ProducerEpoch(0), sequence);
     let transactional = |id| BatchBuilder::new().producer(ProducerId(id), ProducerEpoch(0), 0).transactional();
     for epoch in 0..4 {
-        let mut context =
-            AppendContext { origin: Origin::Client, leader_epoch: LeaderEpoch(epoch), now, zstd_allowed: true };
+        let mut context = AppendContext {
+            origin: Origin::Client,
+            leader_epoch: LeaderEpoch(epoch),
+            now,
+            zstd_allowed: true,
+            unpacked_bytes_max: usize::MAX,
+        };
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             for _ in 0..10 {
                 log.append(&batch(BatchBuilder::new().codec(codec), 20, now)?, &context)?;

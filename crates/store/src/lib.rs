@@ -23,13 +23,15 @@ pub mod config;
 pub mod data_folder;
 pub mod error;
 pub mod formats;
+pub mod group_log;
 pub mod metadata_files;
 pub mod partition_log;
+mod prepare;
 mod small_file;
 
+pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use config::{Compression, Durability, LogConfig};
 pub use data_folder::{DataFolder, FolderEntry, FolderReport, NewLog, StopKind};
-pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::meta_properties::MetaProperties;

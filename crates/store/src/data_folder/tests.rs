@@ -31,8 +31,13 @@ fn append(log: &PartitionLog, count: usize) {
     for _ in 0..count {
         let mut builder = BatchBuilder::new();
         builder.append(NOW, None, Some(format!("value {} of some length", log.log_end()).as_bytes()), &[]);
-        let context =
-            AppendContext { origin: crate::Origin::Client, leader_epoch: LeaderEpoch(0), now: NOW, zstd_allowed: true };
+        let context = AppendContext {
+            origin: crate::Origin::Client,
+            leader_epoch: LeaderEpoch(0),
+            now: NOW,
+            zstd_allowed: true,
+            unpacked_bytes_max: usize::MAX,
+        };
         log.append(&Bytes::from(builder.build().unwrap()), &context).unwrap();
     }
 }
@@ -166,9 +171,10 @@ fn every_entry_is_classified_and_nothing_unknown_is_touched() {
     {
         fs.create_dir_all(&Path::new(PATH).join(name)).unwrap();
     }
-    for name in ["notes.txt", "meta.properties", "recovery-point-offset-checkpoint", "checkpoint.tmp"] {
+    for name in ["notes.txt", "meta.properties", "cleaner-offset-checkpoint", "checkpoint.tmp"] {
         fs.atomic_write(&Path::new(PATH).join(name), b"").unwrap();
     }
+    fs.atomic_write(&Path::new(PATH).join("recovery-point-offset-checkpoint"), b"0\n1\n").unwrap();
     fs.atomic_write(&Path::new(PATH).join("orders-0/partition.metadata"), b"").unwrap();
     let (folder, report) = open_on(&fs);
     assert_eq!(report.stop, StopKind::Unclean, "there are partitions and nobody left a mark");
@@ -253,6 +259,7 @@ fn life(fs: &MemFs, durable: &mut [i64; 2], deleted: &mut bool) -> Option<()> {
                 leader_epoch: LeaderEpoch(0),
                 now: NOW,
                 zstd_allowed: true,
+                unpacked_bytes_max: usize::MAX,
             };
             log.append(&Bytes::from(builder.build().ok()?), &context).ok()?;
         }

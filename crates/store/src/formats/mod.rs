@@ -5,7 +5,10 @@
 
 pub mod checkpoint;
 pub mod clean_shutdown;
+pub mod commit_log_entry;
 pub mod epoch_checkpoint;
+pub mod group_checkpoint;
+pub mod key_index;
 pub mod lock;
 pub mod meta_properties;
 pub mod names;
@@ -13,6 +16,7 @@ pub mod offset_checkpoint;
 pub mod offset_index;
 pub mod partition_metadata;
 pub mod producer_snapshot;
+pub mod queue_entry;
 pub mod quorum_state;
 pub mod time_index;
 pub mod transaction_index;

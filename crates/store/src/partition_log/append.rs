@@ -2,35 +2,21 @@
 
 use std::io::IoSlice;
 
-use super::producers::{SequenceCheck, TransactionEnd};
+use super::producers::TransactionEnd;
 use super::state::State;
 use super::types::{AppendContext, Appended, Origin};
 use super::{PartitionLog, durability, segment_base};
-use crate::config::{Compression, Durability, LogConfig};
+use crate::config::{Durability, LogConfig};
 use crate::error::{AppendError, StorageError};
+use crate::prepare::{self, marker_of};
 use bytes::Bytes;
 use mainstem_journal::{AppendError as JournalError, Location};
-use mainstem_record::{
-    BatchHeader, BatchView, Batches, ControlKind, ControlRecord, HEADER_SIZE, Stamp, TimestampType, Validated,
-    ValidationError, ValidationRules, recompress, stamped_header, validate_produced,
-};
-use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
-
-/// Records of one batch, decompressed, may take this much. They are never all in memory at once, except to compress them again.
-const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
-/// The value of a transaction marker has 6 bytes.
-const MARKER_BYTES_MAX: usize = 4096;
+use mainstem_record::{BatchHeader, Batches, ValidationError};
+use mainstem_types::{LeaderEpoch, TimestampMs};
 
 /// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-
-/// A batch that only lacks its offset.
-struct Prepared {
-    header: BatchHeader,
-    marker: Option<TransactionEnd>,
-    append_time: TimestampMs,
-}
 
 impl PartitionLog {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
@@ -39,31 +25,24 @@ impl PartitionLog {
     /// `flush.messages` reached, a sync was also asked for, and the durable listener tells.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
-        let (view, validated) = validate_produced(batch, &rules(&config, context))?;
-        let recompressed = self.recompressed(&config, &view, &validated, context)?;
-        let bytes: &[u8] = recompressed.as_deref().unwrap_or(batch);
-        if bytes.len() > config.segment_bytes as usize {
-            let (partition, size, limit) = (self.partition.clone(), bytes.len(), config.segment_bytes);
-            return Err(AppendError::RecordListTooLarge { partition, size, limit });
-        }
-        let prepared = prepare(bytes, &validated, context)?;
-        let payload = &bytes[HEADER_SIZE..];
+        let prepared = prepare::prepare(&self.partition, &config, batch, context, config.segment_bytes)?;
         let _order = self.appending.lock();
         let base_offset = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             if context.origin == Origin::Client
-                && let Some(duplicate) = self.check_producer(&state, &prepared.header)?
+                && let Some(duplicate) =
+                    prepare::check_producer(&state.producers, &self.partition, &prepared.header, state.log_start)?
             {
                 return Ok(duplicate);
             }
             let header = BatchHeader { base_offset: state.next_offset, ..prepared.header };
-            self.roll_if_needed(&mut state, &config, &header, bytes.len(), context.now)?;
+            self.roll_if_needed(&mut state, &config, &header, prepared.bytes.len(), context.now)?;
             state.next_offset
         };
         let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
         // Readers go on during the write: they see the end as it was.
-        let position = self.write(&[IoSlice::new(&header.write()), IoSlice::new(payload)])?;
+        let position = self.write(&[IoSlice::new(&header.write()), IoSlice::new(prepared.payload())])?;
         let mut state = self.state.lock();
         self.observe(&mut state, &config, &header, prepared.marker, position)?;
         let appended = Appended {
@@ -153,58 +132,6 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Judges the sequence of a producer's batch. `Some`: it was appended before.
-    fn check_producer(&self, state: &State, header: &BatchHeader) -> Result<Option<Appended>, AppendError> {
-        if !header.has_producer_id() {
-            return Ok(None);
-        }
-        let (partition, producer_id) = (self.partition.clone(), header.producer_id);
-        match state.producers.check(header) {
-            SequenceCheck::Next => Ok(None),
-            SequenceCheck::Duplicate(known) => Ok(Some(Appended {
-                base_offset: known.base_offset(),
-                last_offset: Offset(known.last_offset),
-                append_time: match header.timestamp_type() {
-                    TimestampType::LogAppendTime => TimestampMs(known.timestamp_ms),
-                    TimestampType::CreateTime => TimestampMs::NONE,
-                },
-                log_start: state.log_start,
-                duplicate: true,
-            })),
-            SequenceCheck::OutOfOrder { expected } => {
-                let found = header.base_sequence;
-                Err(AppendError::OutOfOrderSequence { partition, producer_id, expected, found })
-            }
-            SequenceCheck::Fenced { current } => {
-                let found = header.producer_epoch;
-                Err(AppendError::InvalidProducerEpoch { partition, producer_id, current, found })
-            }
-            SequenceCheck::TransactionOpen => Err(AppendError::InvalidTransactionState { partition, producer_id }),
-        }
-    }
-
-    /// The batch in the codec that `compression.type` names; `None` if it is in it already.
-    fn recompressed(
-        &self,
-        config: &LogConfig,
-        view: &BatchView<'_>,
-        validated: &Validated,
-        context: &AppendContext,
-    ) -> Result<Option<Vec<u8>>, AppendError> {
-        let Compression::Fixed { codec, level } = config.compression else { return Ok(None) };
-        if codec == validated.codec || view.header().attributes.is_control() {
-            return Ok(None);
-        }
-        let bytes = recompress(view, codec, level, DECOMPRESSED_BYTES_MAX).map_err(|reason| {
-            AppendError::Recompression { partition: self.partition.clone(), reason: std::sync::Arc::new(reason) }
-        })?;
-        if context.origin == Origin::Client && bytes.len() > config.max_message_bytes as usize {
-            let (partition, size, limit) = (self.partition.clone(), bytes.len(), config.max_message_bytes);
-            return Err(AppendError::MessageTooLarge { partition, size, limit });
-        }
-        Ok(Some(bytes))
-    }
-
     /// One positional write at the end of the log. Gives its position in the active segment.
     fn write(&self, parts: &[IoSlice<'_>]) -> Result<u64, AppendError> {
         let partition = || self.partition.clone();
@@ -273,50 +200,4 @@ impl PartitionLog {
             state.dirty_since = Some(self.env.clock.monotonic());
         }
     }
-}
-
-fn rules(config: &LogConfig, context: &AppendContext) -> ValidationRules {
-    let client = context.origin == Origin::Client;
-    ValidationRules {
-        origin: if client { mainstem_record::Origin::Client } else { mainstem_record::Origin::Broker },
-        timestamp_type: config.timestamp_type,
-        timestamp_before_max_ms: if client { config.timestamp_before_max_ms } else { i64::MAX },
-        timestamp_after_max_ms: if client { config.timestamp_after_max_ms } else { i64::MAX },
-        keys_required: config.cleanup_compact,
-        batch_size_max: if client { config.max_message_bytes as usize } else { i32::MAX as usize },
-        decompressed_size_max: DECOMPRESSED_BYTES_MAX,
-        zstd_allowed: context.zstd_allowed,
-        now: context.now,
-    }
-}
-
-/// Stamps the time. The checksum does not cover offset and epoch, so they can wait for the lock.
-fn prepare(bytes: &[u8], validated: &Validated, context: &AppendContext) -> Result<Prepared, AppendError> {
-    let view = BatchView::parse(bytes).map_err(ValidationError::Framing)?;
-    let stamp =
-        Stamp { base_offset: Offset::ZERO, leader_epoch: context.leader_epoch, timestamp: validated.stamp_timestamp };
-    let header = BatchHeader::read(&stamped_header(&view, &stamp));
-    let append_time = match header.timestamp_type() {
-        TimestampType::LogAppendTime => header.max_timestamp,
-        TimestampType::CreateTime => TimestampMs::NONE,
-    };
-    Ok(Prepared { header, marker: marker_of(&view)?, append_time })
-}
-
-/// The transaction end that a control batch tells; `None` for all other batches.
-pub(super) fn marker_of(view: &BatchView<'_>) -> Result<Option<TransactionEnd>, ValidationError> {
-    if !view.header().attributes.is_control() || !view.header().has_producer_id() {
-        return Ok(None);
-    }
-    let mut scratch = Vec::new();
-    let mut records = view.records(&mut scratch, MARKER_BYTES_MAX).map_err(ValidationError::Record)?;
-    let Some(record) = records.next().transpose().map_err(ValidationError::Record)? else { return Ok(None) };
-    let kind = ControlKind::of_key(record.key.unwrap_or_default()).ok().flatten();
-    let commit = match kind {
-        Some(ControlKind::Commit) => true,
-        Some(ControlKind::Abort) => false,
-        _ => return Ok(None),
-    };
-    let coordinator_epoch = ControlRecord::coordinator_epoch(record.value.unwrap_or_default()).unwrap_or(-1);
-    Ok(Some(TransactionEnd { commit, coordinator_epoch }))
 }

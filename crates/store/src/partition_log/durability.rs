@@ -43,12 +43,19 @@ impl Durability {
         *self.listener.lock() = Some(Arc::new(listener));
     }
 
-    /// Remembers that the bytes before `location` are the records below `offset`. Called with the log's lock held, so marks ascend.
-    pub(crate) fn mark(&self, location: Location, offset: Offset) {
+    /// Remembers that the bytes before `location` are the records below `offset`. Called with the log's lock held, so marks ascend. Says
+    /// whether there was no mark before.
+    pub(crate) fn mark(&self, location: Location, offset: Offset) -> bool {
         let mut marks = self.marks.lock();
+        let first = marks.is_empty();
         if marks.back().is_none_or(|(last, _)| *last < location) {
             marks.push_back((location, offset));
         }
+        first
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        !self.marks.lock().is_empty()
     }
 
     /// Everything before `up_to` is durable: gives the new end if it has moved.

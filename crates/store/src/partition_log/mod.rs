@@ -34,8 +34,8 @@ mod views;
 pub(crate) mod tests;
 
 pub use durability::DurableListener;
-pub use open::OpenFacts;
 pub(crate) use flush::CheckpointEntry;
+pub use open::OpenFacts;
 pub(crate) use open::io_error;
 pub(crate) use replace::Replacement;
 pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};

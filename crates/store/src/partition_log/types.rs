@@ -24,6 +24,9 @@ pub struct AppendContext {
     pub now: TimestampMs,
     /// False for the version of Produce that may not carry zstd (below 7).
     pub zstd_allowed: bool,
+    /// What the records may take once they are decompressed, if that is less than the log allows: a thread that others wait for
+    /// does not want to be busy for long.
+    pub unpacked_bytes_max: usize,
 }
 
 /// Where a batch went.

@@ -162,7 +162,7 @@ fn observe(file: &dyn File, position: u64, header: &BatchHeader, producers: &mut
     if header.attributes.is_control() && header.has_producer_id() && size <= CONTROL_BYTES_MAX {
         let mut bytes = vec![0; size];
         file.read_exact_at(&mut bytes, position)?;
-        let marker = BatchView::parse(&bytes).ok().and_then(|view| super::append::marker_of(&view).ok()).flatten();
+        let marker = BatchView::parse(&bytes).ok().and_then(|view| crate::prepare::marker_of(&view).ok()).flatten();
         if let Some(end) = marker {
             producers.observe_marker(header, end);
             return Ok(());

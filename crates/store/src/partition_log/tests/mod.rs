@@ -84,7 +84,13 @@ pub(crate) fn produced(id: i64, epoch: i16, sequence: i32, values: &[&str]) -> B
 }
 
 pub(crate) fn client() -> AppendContext {
-    AppendContext { origin: Origin::Client, leader_epoch: LeaderEpoch(0), now: NOW, zstd_allowed: true }
+    AppendContext {
+        origin: Origin::Client,
+        leader_epoch: LeaderEpoch(0),
+        now: NOW,
+        zstd_allowed: true,
+        unpacked_bytes_max: usize::MAX,
+    }
 }
 
 pub(crate) fn put(log: &PartitionLog, values: &[&str]) -> Appended {

@@ -1,0 +1,155 @@
+//! Appending: the batch is checked and looked through before any lock is taken; partitions wait for each other for the write alone.
+
+use bytes::Bytes;
+use mainstem_journal::{AppendError as JournalError, RollError};
+use mainstem_record::{BatchHeader, BatchView, ValidationError};
+
+use super::commit_log::WriteError;
+use super::inspect::{Inspected, inspect};
+use super::state::{Placed, State};
+use super::{Core, GroupPartition, flush};
+use crate::config::Durability;
+use crate::error::{AppendError, StorageError};
+use crate::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
+use crate::partition_log::producers::TransactionEnd;
+use crate::partition_log::{AppendContext, Appended, Origin};
+use crate::prepare::{self, Prepared};
+
+/// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
+/// A batch that was written, for the views.
+struct Written {
+    header: BatchHeader,
+    marker: Option<TransactionEnd>,
+    placed: Placed,
+}
+
+impl GroupPartition {
+    /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
+    ///
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache and a read sees them; with
+    /// `mainstem.durability=disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
+    pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
+        let config = self.config.load();
+        let limit = self.core.log.batch_bytes_max();
+        let prepared = prepare::prepare(&self.partition, &config, batch, context, limit)?;
+        let view = BatchView::parse(&prepared.bytes).map_err(ValidationError::Framing)?;
+        let inspected = inspect(&view, self.topic_hash);
+        let order = self.appending.lock();
+        let base_offset = {
+            let state = self.state.lock();
+            self.check_open(&state)?;
+            if context.origin == Origin::Client
+                && let Some(duplicate) =
+                    prepare::check_producer(&state.producers, &self.partition, &prepared.header, state.log_start)?
+            {
+                return Ok(duplicate);
+            }
+            state.next_offset
+        };
+        let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
+        let placed = self.write(&header, &prepared)?;
+        let append_time = prepared.append_time;
+        let written = Written { header, marker: prepared.marker, placed };
+        let (log_start, index_is_due) = self.observe(written, inspected)?;
+        drop(order);
+        if index_is_due {
+            self.write_index()?;
+        }
+        Ok(Appended { base_offset, last_offset: header.last_offset(), append_time, log_start, duplicate: false })
+    }
+
+    fn check_open(&self, state: &State) -> Result<(), AppendError> {
+        self.core.check_alive()?;
+        if state.closed {
+            return Err(AppendError::Closed { partition: self.partition.clone() });
+        }
+        Ok(())
+    }
+
+    fn write(&self, header: &BatchHeader, prepared: &Prepared<'_>) -> Result<Placed, AppendError> {
+        let kind = EntryKind::Batch { topic_id: self.topic_id, partition: self.partition.partition };
+        let size = (HEADER_SIZE + prepared.bytes.len()) as u32;
+        let entry = EntryHeader { length: size, kind };
+        let written = self.core.log.write(&entry, &header.write(), prepared.payload());
+        let position = written.map_err(|error| self.write_failed(error))?;
+        let segment = self.core.log.segment_of(position).map_or(0, |segment| segment.0);
+        Ok(Placed { segment, position, size })
+    }
+
+    fn write_failed(&self, error: WriteError) -> AppendError {
+        let partition = self.partition.clone();
+        match error {
+            WriteError::Append(JournalError::Failed(failure)) | WriteError::Roll(RollError::Failed(failure)) => {
+                AppendError::Storage(flush::storage_error(&failure))
+            }
+            WriteError::Append(JournalError::DiskFull { bytes, .. }) => AppendError::DiskFull { partition, bytes },
+            WriteError::Append(JournalError::Open { path, source })
+            | WriteError::Roll(RollError::Create { path, source }) => self.open_failed(path, &source),
+            WriteError::Append(JournalError::NoSegment { .. } | JournalError::Closed { .. })
+            | WriteError::Roll(RollError::Closed { .. }) => AppendError::Closed { partition },
+            WriteError::Roll(error @ (RollError::NotAfter { .. } | RollError::Occupied { .. })) => {
+                let error = std::io::Error::other(error.to_string());
+                AppendError::Storage(self.core.fail("begin a file in", &self.core.folder, error))
+            }
+        }
+    }
+
+    /// Nothing was written. Where that is for want of space or descriptors, there may be some again in a moment.
+    fn open_failed(&self, path: std::path::PathBuf, source: &std::io::Error) -> AppendError {
+        let error = std::io::Error::new(source.kind(), source.to_string());
+        match (error.kind(), source.raw_os_error()) {
+            (std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded, _) => {
+                AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 }
+            }
+            (_, Some(EMFILE | ENFILE)) => {
+                AppendError::Storage(StorageError { action: "open", path, error: error.into() })
+            }
+            _ => AppendError::Storage(self.core.fail("open", &path, error)),
+        }
+    }
+
+    /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the log start, and
+    /// whether so many keys wait that they should be written.
+    fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, bool), AppendError> {
+        let Written { header, marker, placed } = written;
+        let index_is_due = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
+        let mut state = self.state.lock();
+        state.observe(&header, marker, &placed, inspected);
+        if state.queue.is_write_due() && !state.closed {
+            let result = state.queue.write(self.core.fs());
+            result.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?;
+        }
+        let log_start = state.log_start;
+        // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
+        // the two covers this append.
+        let config = self.config.load();
+        let unflushed = state.next_offset.0 - self.durability.end().0;
+        let due = config.durability == Durability::Disk || unflushed >= config.flush_messages;
+        let end = if due { self.mark_end(&mut state) } else { None };
+        if !due && config.flush_ms != i64::MAX && state.dirty_since.is_none() {
+            state.dirty_since = Some(self.core.env.clock.monotonic());
+        }
+        drop(state);
+        self.flush_appended(end);
+        Ok((log_start, index_is_due))
+    }
+
+    fn write_index(&self) -> Result<(), AppendError> {
+        let result = self.core.index.write(self.core.fs());
+        Ok(result.or_else(|error| self.core.view_failed(&self.core.index_dir(), error))?)
+    }
+}
+
+impl Core {
+    pub(super) fn new_queue(
+        &self,
+        name: &mainstem_types::TopicPartition,
+        topic_id: mainstem_types::TopicId,
+    ) -> super::queue::Queue {
+        let start = mainstem_types::Offset::ZERO;
+        super::queue::Queue::new(self.queue_dir(name), topic_id, self.options.queue_entries, start)
+    }
+}

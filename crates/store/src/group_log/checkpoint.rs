@@ -1,0 +1,133 @@
+//! Writing down up to where the views are on the disk.
+//!
+//! The position is taken first, then the state of each partition, then everything is made durable, then the file is written: so no entry
+//! before the position is missing in a state, and no state tells of an entry that is not durable. Appends go on meanwhile.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::commit_log::End;
+use super::queue::Unsynced;
+use super::{GroupLog, GroupPartition};
+use crate::error::StorageError;
+use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
+
+/// What the file says that was written last.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    pub(super) length: usize,
+    pub(super) checksum: u32,
+}
+
+impl GroupLog {
+    /// Makes everything durable and writes the checkpoint, unless it would say the same again. Syncs many files: call it where nobody
+    /// waits, about once a minute. A full disk is an error that ends nothing.
+    pub fn checkpoint(&self) -> Result<(), StorageError> {
+        self.checkpoint_with(&mut self.checkpointing.lock())
+    }
+
+    pub(super) fn checkpoint_with(&self, last: &mut Last) -> Result<(), StorageError> {
+        self.core.check_alive()?;
+        let end = self.core.log.end();
+        let (states, unsynced) = self.collect()?;
+        self.core.flush()?;
+        let indexes = self.sync_views(&unsynced)?;
+        self.write_checkpoint(last, end, states, indexes)
+    }
+
+    /// The state of each partition, with what of its queue is to be synced.
+    #[allow(clippy::type_complexity)] // reason: two lists that go separate ways at once.
+    fn collect(&self) -> Result<(Vec<PartitionState>, Vec<(Arc<GroupPartition>, Unsynced)>), StorageError> {
+        let mut states = Vec::new();
+        let mut unsynced = Vec::new();
+        for partition in self.partitions() {
+            // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
+            let _order = partition.appending.lock();
+            let mut state = partition.state.lock();
+            let dir = || self.core.queue_dir(&partition.partition);
+            state.queue.write(self.core.fs()).map_err(|error| self.view_error("write", &dir(), error))?;
+            partition.mark_end(&mut state);
+            states.push(state.snapshot(partition.topic_id, partition.partition.partition));
+            if let Some(files) = state.queue.take_unsynced() {
+                drop(state);
+                unsynced.push((Arc::clone(&partition), files));
+            }
+        }
+        Ok((states, unsynced))
+    }
+
+    fn sync_views(&self, unsynced: &[(Arc<GroupPartition>, Unsynced)]) -> Result<Vec<IndexFact>, StorageError> {
+        let fs = self.core.fs();
+        for (partition, files) in unsynced {
+            match files.sync(fs, &self.core.folder) {
+                Ok(()) => partition.state.lock().queue.synced(),
+                // Its topic was deleted meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && partition.state.lock().closed => {}
+                // Also when the disk is full: what a failed sync left out, the next one does not know of.
+                Err(error) => return Err(self.core.fail("sync", &files.dir, error)),
+            }
+        }
+        let dir = self.core.index_dir();
+        self.core.index.write(fs).map_err(|error| self.view_error("write", &dir, error))?;
+        self.core.index.sync(fs).map_err(|error| self.core.fail("sync", &dir, error))
+    }
+
+    pub(super) fn write_checkpoint(
+        &self,
+        last: &mut Last,
+        end: End,
+        partitions: Vec<PartitionState>,
+        indexes: Vec<IndexFact>,
+    ) -> Result<(), StorageError> {
+        let checkpoint = GroupCheckpoint {
+            segment: end.location.segment.0,
+            position: end.location.position,
+            next_segment: end.next_segment,
+            indexes,
+            partitions,
+        };
+        let bytes = group_checkpoint::encode(&checkpoint);
+        let now = Last { length: bytes.len(), checksum: crate::crc32c(&bytes) };
+        if (now.length, now.checksum) == (last.length, last.checksum) {
+            return Ok(());
+        }
+        let fs = self.core.fs();
+        let path = self.core.folder.join(group_checkpoint::FILE_NAME);
+        let old = self.core.folder.join(group_checkpoint::OLD_FILE_NAME);
+        *last = Last::default();
+        match fs.rename(&path, &old) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.view_error("rename", &path, error));
+            }
+            _ => {}
+        }
+        fs.atomic_write(&path, &bytes).map_err(|error| self.view_error("write", &path, error))?;
+        *last = now;
+        Ok(())
+    }
+
+    /// An error of the disk ends the group, unless the disk is full.
+    pub(super) fn view_error(&self, action: &'static str, path: &Path, error: io::Error) -> StorageError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StorageError { action, path: path.to_owned(), error: Arc::new(error) }
+            }
+            _ => self.core.fail(action, path, error),
+        }
+    }
+
+    /// Refuses appends and reads from now on, makes everything durable and writes the checkpoint: the next open then scans nothing.
+    pub fn close(&self) -> Result<(), StorageError> {
+        let mut last = self.checkpointing.lock();
+        for partition in self.partitions() {
+            let _order = partition.appending.lock();
+            partition.state.lock().closed = true;
+        }
+        self.checkpoint_with(&mut last)?;
+        match self.core.log.journal.close() {
+            Ok(_) => Ok(()),
+            Err(mainstem_journal::CloseError::Failed(failure)) => Err(super::flush::storage_error(&failure)),
+        }
+    }
+}

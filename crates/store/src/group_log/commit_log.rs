@@ -1,0 +1,207 @@
+//! The commit log: entries in files of a fixed size, addressed by byte position.
+//!
+//! ```text
+//! file 0                       file 1 (its name: the size of file 0)
+//! │ entry │ entry │ blank … │ │ entry │ entry │
+//! ```
+//! A position is that of an entry in all files together. A file ends with a blank whose length reaches to where the next file begins; the
+//! bytes behind the blank's header are never written.
+
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mainstem_env::{FileSlice, Residency};
+use mainstem_journal::{
+    AppendError, Journal, JournalOptions, Location, ReadError as JournalReadError, RollError, SegmentBase,
+};
+use mainstem_record::{BatchHeader, HEADER_SIZE as BATCH_HEADER_SIZE};
+use parking_lot::Mutex;
+
+use super::GroupOptions;
+use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
+
+/// The largest entry that a scan believes in: files may have been larger than they are configured now.
+const ENTRY_BYTES_MAX: usize = 1 << 31;
+
+#[derive(Debug)]
+pub(crate) struct CommitLog {
+    pub(crate) journal: Arc<Journal>,
+    file_bytes: u64,
+    /// Held across the write of an entry, which decides the order of positions. `Some`: the last file is full, the next begins there.
+    next_segment: Mutex<Option<u64>>,
+}
+
+/// Why an entry was not written.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    Append(AppendError),
+    Roll(RollError),
+}
+
+/// Where the log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) location: Location,
+    pub(crate) next_segment: Option<u64>,
+}
+
+impl End {
+    /// The position of the next entry, unless it begins a new file of its own accord.
+    pub(crate) fn position(&self) -> u64 {
+        self.next_segment.unwrap_or_else(|| position_of(self.location))
+    }
+}
+
+pub(crate) fn position_of(location: Location) -> u64 {
+    location.segment.0 + location.position
+}
+
+pub(crate) fn journal_options(options: &GroupOptions) -> JournalOptions {
+    JournalOptions {
+        suffix: "",
+        segment_bytes: options.file_bytes,
+        max_entry_bytes: ENTRY_BYTES_MAX,
+        tail_cache_bytes: options.tail_cache_bytes,
+        preallocate: true,
+    }
+}
+
+impl CommitLog {
+    pub(crate) fn new(journal: Journal, options: &GroupOptions, next_segment: Option<u64>) -> Self {
+        CommitLog { journal: Arc::new(journal), file_bytes: options.file_bytes, next_segment: Mutex::new(next_segment) }
+    }
+
+    /// The largest batch that fits into a file.
+    pub(crate) fn batch_bytes_max(&self) -> u32 {
+        let room = self.file_bytes.saturating_sub(2 * HEADER_SIZE as u64);
+        u32::try_from(room).unwrap_or(u32::MAX).min(i32::MAX as u32)
+    }
+
+    /// Writes an entry behind the last one and gives its position.
+    pub(crate) fn write(
+        &self,
+        entry: &EntryHeader,
+        head: &[u8; BATCH_HEADER_SIZE],
+        payload: &[u8],
+    ) -> Result<u64, WriteError> {
+        let mut next_segment = self.next_segment.lock();
+        if next_segment.is_none() {
+            *next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
+        }
+        if let Some(base) = *next_segment {
+            self.journal.roll(SegmentBase(base)).map_err(WriteError::Roll)?;
+            *next_segment = None;
+        }
+        let header = entry.encode(head);
+        let parts = [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(payload)];
+        let at = self.journal.append(&parts).map_err(WriteError::Append)?;
+        Ok(position_of(at))
+    }
+
+    /// Ends the active file if the entry does not fit; gives where the next one is to begin then.
+    fn make_room(&self, length: u64) -> Result<Option<u64>, AppendError> {
+        let Some(end) = self.journal.end() else { return Ok(Some(0)) };
+        let left = self.file_bytes.saturating_sub(end.position);
+        if end.position == 0 || left >= length + HEADER_SIZE as u64 {
+            return Ok(None);
+        }
+        let rest = u32::try_from(left.max(HEADER_SIZE as u64)).unwrap_or(u32::MAX);
+        self.journal.append(&[IoSlice::new(&EntryHeader::blank(rest))])?;
+        Ok(Some(position_of(end) + u64::from(rest)))
+    }
+
+    pub(crate) fn end(&self) -> End {
+        let next_segment = self.next_segment.lock();
+        End { location: self.journal.end().unwrap_or_default(), next_segment: *next_segment }
+    }
+
+    /// The file that holds a position.
+    pub(crate) fn segment_of(&self, position: u64) -> Option<SegmentBase> {
+        self.journal.segment_holding(position)
+    }
+
+    pub(crate) fn location(&self, position: u64) -> Result<Location, JournalReadError> {
+        match self.journal.segment_holding(position) {
+            Some(segment) => Ok(Location::new(segment, position - segment.0)),
+            None => {
+                Err(JournalReadError::NoSegment { dir: self.journal.dir().to_owned(), segment: SegmentBase(position) })
+            }
+        }
+    }
+
+    /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in memory.
+    pub(crate) fn batch_slice(
+        &self,
+        position: u64,
+        size: u32,
+        wait: bool,
+    ) -> Result<Option<FileSlice>, JournalReadError> {
+        let at = self.location(position)?.plus(HEADER_SIZE as u64);
+        let len = u64::from(size) - HEADER_SIZE as u64;
+        if wait {
+            return self.journal.slice(at, len).map(Some);
+        }
+        let Some(slice) = self.journal.slice_nowait(at, len)? else { return Ok(None) };
+        let resident = slice.file.residency(slice.position, slice.len);
+        Ok(Some(slice).filter(|_| matches!(resident, Ok(Residency::Resident))))
+    }
+
+    /// Reads bytes of one file into the buffer. `false`, never waiting: they are not in memory.
+    pub(crate) fn read(&self, position: u64, buffer: &mut [u8], wait: bool) -> Result<bool, JournalReadError> {
+        let at = self.location(position)?;
+        if let Some(bytes) = self.journal.tail(at, buffer.len())
+            && bytes.len() == buffer.len()
+        {
+            buffer.copy_from_slice(&bytes);
+            return Ok(true);
+        }
+        if wait {
+            let count = self.journal.read_at(at, buffer)?;
+            return if count == buffer.len() { Ok(true) } else { Err(self.cut_short(at)) };
+        }
+        let Some(slice) = self.journal.slice_nowait(at, buffer.len() as u64)? else { return Ok(false) };
+        let failed = |source| JournalReadError::Io { path: self.path(at), source };
+        match slice.file.try_read_at_nowait(buffer, slice.position).map_err(failed)? {
+            Some(count) if count == buffer.len() => Ok(true),
+            Some(_) | None => {
+                let resident = slice.file.residency(slice.position, slice.len).map_err(failed)?;
+                if resident != Residency::Resident {
+                    return Ok(false);
+                }
+                slice.file.read_exact_at(buffer, slice.position).map_err(failed)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The header of the batch of an entry.
+    pub(crate) fn batch_header(&self, position: u64) -> Result<BatchHeader, JournalReadError> {
+        let mut bytes = [0; BATCH_HEADER_SIZE];
+        self.read(position + HEADER_SIZE as u64, &mut bytes, true)?;
+        Ok(BatchHeader::read(&bytes))
+    }
+
+    /// The whole batch of an entry.
+    pub(crate) fn batch(&self, position: u64, size: u32) -> Result<Vec<u8>, JournalReadError> {
+        let mut bytes = vec![0; (size as usize).saturating_sub(HEADER_SIZE)];
+        self.read(position + HEADER_SIZE as u64, &mut bytes, true)?;
+        Ok(bytes)
+    }
+
+    fn cut_short(&self, at: Location) -> JournalReadError {
+        JournalReadError::Io { path: self.path(at), source: io::ErrorKind::UnexpectedEof.into() }
+    }
+
+    fn path(&self, at: Location) -> PathBuf {
+        self.journal.dir().join(at.segment.to_string())
+    }
+
+    /// Cuts everything from a location on.
+    pub(crate) fn truncate(&self, to: Location) -> Result<(), mainstem_journal::TruncateError> {
+        let mut next_segment = self.next_segment.lock();
+        self.journal.truncate_to(to)?;
+        *next_segment = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! The partitions of a group in one commit log: layouts `topic` and `shared`.
+//!
+//! What is guaranteed:
+//!
+//! - An append is in the page cache when it returns, and a read that follows sees it. It is durable when the partition's durable end has
+//!   passed it. Offsets of a partition are dense, and never given twice.
+//! - Only the commit log counts. Consume queues, key index, producers, epochs, time marks and shares are views of it: each is a function
+//!   of the entries up to the checkpoint and of those after it, which are read again at the start. A view that was deleted is made anew.
+//! - A partition is known by its topic's id and its index: records of a deleted topic are never seen under its name again.
+//! - The log ends where its last whole, checksummed entry ends; what lies behind is cut, durably, before the first append.
+//! - An error of the disk is final for the whole group; a full disk refuses the one append.
+//!
+//! ```text
+//! checkpoint ≤ durable end of the commit log ≤ end of the commit log
+//! log start ≤ durable end ≤ log end           (of each partition)
+//! ```
+//!
+//! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 1,024 records; a partition costs no file
+//! descriptor, and about 1 kB before its first append.
+//!
+//! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the commit
+//! log's (held across the write of one entry) → `state` of a partition (held for moments, and across the page-cache write of its consume
+//! queue) → those of the key index, the journal and the durability.
+
+mod append;
+mod checkpoint;
+mod civil_time;
+mod commit_log;
+mod find;
+mod flush;
+mod inspect;
+mod key_index;
+mod open;
+mod partition;
+mod queue;
+mod read;
+mod replay;
+mod retention;
+mod state;
+mod time_marks;
+mod truncate;
+
+#[cfg(test)]
+mod tests;
+
+pub use find::FoundByKey;
+pub use open::{GroupReport, LivePartition};
+pub use partition::GroupPartition;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use mainstem_env::Fs;
+use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
+use parking_lot::{Mutex, RwLock};
+
+use crate::config::LogConfig;
+use crate::error::StorageError;
+use crate::partition_log::StoreEnv;
+use commit_log::CommitLog;
+use flush::Waiting;
+use key_index::KeyIndex;
+
+const COMMIT_LOG: &str = "commitlog";
+const CONSUME_QUEUE: &str = "consumequeue";
+const INDEX: &str = "index";
+
+/// The sizes of a group's files. What is on the disk tells its own size where it matters; the two of the index must stay the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupOptions {
+    /// Of a commit log file.
+    pub file_bytes: u64,
+    /// Entries of a consume queue file.
+    pub queue_entries: u32,
+    /// Slots and entries of a key index file.
+    pub index_slots: u32,
+    pub index_entries: u32,
+    /// The newest entries that are kept in memory.
+    pub tail_cache_bytes: usize,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        GroupOptions {
+            file_bytes: 1 << 30,
+            queue_entries: 300_000,
+            index_slots: 5_000_000,
+            index_entries: 20_000_000,
+            tail_cache_bytes: 1 << 20,
+        }
+    }
+}
+
+impl GroupOptions {
+    fn index_size(&self) -> key_index::Size {
+        key_index::Size { slots: self.index_slots.max(1), entries: self.index_entries.max(2) }
+    }
+}
+
+/// How a partition is known in a commit log.
+pub type PartitionKey = (TopicId, PartitionIndex);
+
+/// A group: one commit log and the views of its partitions. See the module's documentation for what is guaranteed.
+#[derive(Debug)]
+pub struct GroupLog {
+    core: Arc<Core>,
+    partitions: RwLock<BTreeMap<PartitionKey, Arc<GroupPartition>>>,
+    /// One checkpoint, retention pass or cut at a time; what the last checkpoint said.
+    checkpointing: Mutex<checkpoint::Last>,
+}
+
+/// What the partitions of a group share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    env: Arc<StoreEnv>,
+    folder: PathBuf,
+    options: GroupOptions,
+    log: CommitLog,
+    index: KeyIndex,
+    waiting: Arc<Waiting>,
+    /// An error of the disk outside the commit log: in a view or a checkpoint.
+    failed: OnceLock<StorageError>,
+}
+
+impl Core {
+    fn fs(&self) -> &dyn Fs {
+        self.env.fs.as_ref()
+    }
+
+    /// The error that ended the group, if one did.
+    fn failure(&self) -> Option<StorageError> {
+        let journal = || self.log.journal.failure().map(|failure| flush::storage_error(&failure));
+        self.failed.get().cloned().or_else(journal)
+    }
+
+    fn check_alive(&self) -> Result<(), StorageError> {
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Ends the group with an error; the first one stays.
+    fn fail(&self, action: &'static str, path: &Path, error: std::io::Error) -> StorageError {
+        let failure = StorageError { action, path: path.to_owned(), error: Arc::new(error) };
+        tracing::error!(group = %self.folder.display(), "{failure}");
+        let first = self.failed.get_or_init(|| failure).clone();
+        self.waiting.tell_all(&first);
+        first
+    }
+
+    /// What an error in writing a view means: a full disk leaves the view to be written later, everything else ends the group.
+    fn view_failed(&self, path: &Path, error: std::io::Error) -> Result<(), StorageError> {
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Ok(()),
+            _ => Err(self.fail("write", path, error)),
+        }
+    }
+
+    fn queue_dir(&self, partition: &TopicPartition) -> PathBuf {
+        self.folder.join(CONSUME_QUEUE).join(&*partition.topic).join(partition.partition.to_string())
+    }
+
+    fn index_dir(&self) -> PathBuf {
+        self.folder.join(INDEX)
+    }
+}
+
+impl GroupLog {
+    pub fn folder(&self) -> &Path {
+        &self.core.folder
+    }
+
+    pub fn options(&self) -> GroupOptions {
+        self.core.options
+    }
+
+    /// The partition, if the group has it.
+    pub fn partition(&self, topic_id: TopicId, partition: PartitionIndex) -> Option<Arc<GroupPartition>> {
+        self.partitions.read().get(&(topic_id, partition)).cloned()
+    }
+
+    /// All partitions, by topic id and index.
+    pub fn partitions(&self) -> Vec<Arc<GroupPartition>> {
+        self.partitions.read().values().cloned().collect()
+    }
+
+    /// The partition, which begins empty if the group does not have it yet. Costs no IO.
+    pub fn create(&self, name: TopicPartition, topic_id: TopicId, config: Arc<LogConfig>) -> Arc<GroupPartition> {
+        let mut partitions = self.partitions.write();
+        let made = partitions.entry((topic_id, name.partition));
+        Arc::clone(made.or_insert_with(|| {
+            let queue = self.core.new_queue(&name, topic_id);
+            GroupPartition::new(&self.core, name, topic_id, config, state::State::created(queue))
+        }))
+    }
+
+    /// Takes partitions out of the group: nobody reads or writes them any more, their views are removed, their records go with the files
+    /// that hold them. The error says which views could not be removed; they are no part of the group either.
+    pub fn delete(&self, keys: &[PartitionKey]) -> Result<usize, StorageError> {
+        let gone: Vec<_> = {
+            let mut partitions = self.partitions.write();
+            keys.iter().filter_map(|key| partitions.remove(key)).collect()
+        };
+        let mut failed = None;
+        for partition in &gone {
+            partition.close_for_deletion();
+            self.core.waiting.forget(&partition.key());
+            let dir = self.core.queue_dir(partition.partition());
+            match self.core.fs().remove_dir_all(&dir) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    failed = Some(StorageError { action: "remove", path: dir, error: Arc::new(error) });
+                }
+                _ => {}
+            }
+        }
+        failed.map_or(Ok(gone.len()), Err)
+    }
+
+    /// Bytes of the commit log, those of deleted topics included.
+    pub fn size_bytes(&self) -> u64 {
+        self.core.log.journal.total_bytes().unwrap_or(0)
+    }
+
+    /// Files of the commit log.
+    pub fn file_count(&self) -> usize {
+        self.core.log.journal.segment_bases().len()
+    }
+
+    /// The error that ended the group, if one did.
+    pub fn failure(&self) -> Option<StorageError> {
+        self.core.failure()
+    }
+
+    /// Frees memory and closes files that nobody has used lately. To be called now and then.
+    pub fn release_idle(&self) {
+        let idle = self.partitions().iter().fold(true, |idle, partition| partition.release_if_idle() && idle);
+        if idle {
+            self.core.log.journal.release_tail();
+            self.core.index.release();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Opening a group: the commit log is checked from the checkpoint on, then the views are brought up to its end.
+//!
+//! 1. The checkpoint is read, or the one before it. 2. The commit log's tail is checked; what follows the last whole entry is cut. 3. Each
+//! view is taken over as the checkpoint tells it; what ran ahead is cut, what is missing is made anew. 4. The entries after the checkpoint,
+//! or all of them if a view is missing, are shown to the views. 5. Records whose files are gone are no longer part of their partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use mainstem_env::Fs;
+use mainstem_journal::{
+    DurabilityObserver, Journal, Location, OpenError as JournalError, RecoverFrom, RecoveryReport, ScanEnd, SegmentBase,
+};
+use mainstem_types::{Offset, TopicId, TopicPartition};
+use parking_lot::{Mutex, RwLock};
+
+use super::commit_log::{self, CommitLog};
+use super::inspect::topic_hash;
+use super::key_index::KeyIndex;
+use super::queue::Queue;
+use super::replay::{Making, Replay, Views};
+use super::state::State;
+use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
+use crate::config::LogConfig;
+use crate::error::OpenError;
+use crate::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
+use crate::formats::queue_entry::QueueEntry;
+use crate::partition_log::{StoreEnv, io_error};
+use crate::small_file::{self, Loaded};
+
+/// A partition that the metadata knows.
+#[derive(Debug, Clone)]
+pub struct LivePartition {
+    pub name: TopicPartition,
+    pub topic_id: TopicId,
+    pub config: Arc<LogConfig>,
+}
+
+/// What opening a group found and did.
+#[derive(Debug, Clone, Default)]
+pub struct GroupReport {
+    /// Of the commit log.
+    pub recovery: RecoveryReport,
+    /// Bytes that were shown to the views again.
+    pub bytes_replayed: u64,
+    /// Consume queues and key indexes that were made anew, because they were missing or not what the checkpoint says.
+    pub views_rebuilt: usize,
+    /// Places inside the commit log where the rest of a file could not be read as entries. Nothing is cut there.
+    pub damaged: Vec<String>,
+    /// Partitions with records in the commit log that the metadata does not know: deleted topics, for the most part.
+    pub unknown: usize,
+    /// Checkpoint files that are empty or damaged, with the reason.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+pub(super) fn load_checkpoint(fs: &dyn Fs, folder: &Path, name: &str) -> Result<Loaded<GroupCheckpoint>, OpenError> {
+    small_file::load(fs, &folder.join(name), group_checkpoint::decode)
+}
+
+impl GroupLog {
+    /// Opens the group in a folder, or begins one there. Of the partitions in `live` it has those that the checkpoint names or that have
+    /// records in the commit log; the others are to be created, here or in another group. `clean`: the folder was left orderly.
+    pub fn open(
+        env: &Arc<StoreEnv>,
+        folder: &Path,
+        options: GroupOptions,
+        live: &[LivePartition],
+        clean: bool,
+    ) -> Result<(GroupLog, GroupReport), OpenError> {
+        let fs = env.fs.as_ref();
+        fs.create_dir_all_synced(folder).map_err(io_error(folder))?;
+        let mut report = GroupReport::default();
+        let known = find_checkpoint(fs, folder, &mut report)?;
+        let (journal, next_segment) = open_journal(env, folder, &options, known.as_ref(), &mut report)?;
+        // Durable entries are gone: what the checkpoint says may be of others than will be in their place.
+        let believed = known.as_ref().filter(|_| !report.recovery.shorter_than_checkpoint);
+        let mut opening =
+            Opening { fs, folder, options: &options, live, report: &mut report, full: believed.is_none() };
+        let mut partitions = opening.take_partitions(known.as_ref(), believed, &journal)?;
+        let (index, index_from) = opening.take_index(believed, clean)?;
+        let full = opening.full;
+        opening.replay(&journal, believed, &mut partitions, (&index, index_from))?;
+        opening.settle(&journal, &mut partitions)?;
+        opening.remove_strange_queues();
+        let core = Arc::new(Core {
+            env: Arc::clone(env),
+            folder: folder.to_owned(),
+            options,
+            log: CommitLog::new(journal, &options, next_segment),
+            index,
+            waiting: Arc::default(),
+            failed: OnceLock::new(),
+        });
+        let observer: Arc<dyn DurabilityObserver> = core.waiting.clone();
+        core.log.journal.set_observer(Arc::downgrade(&observer));
+        let mut group = GroupLog { core, partitions: RwLock::default(), checkpointing: Mutex::default() };
+        group.take_over(live, partitions, known.as_ref());
+        if full && known.is_some() {
+            // So that what was made anew is not made again.
+            group.checkpoint()?;
+        }
+        Ok((group, report))
+    }
+
+    fn take_over(
+        &mut self,
+        live: &[LivePartition],
+        mut made: BTreeMap<PartitionKey, Making>,
+        known: Option<&GroupCheckpoint>,
+    ) {
+        let named: BTreeSet<PartitionKey> =
+            known.iter().flat_map(|known| &known.partitions).map(|state| (state.topic_id, state.partition)).collect();
+        let partitions = self.partitions.get_mut();
+        for partition in live {
+            let key = (partition.topic_id, partition.name.partition);
+            let Some(making) = made.remove(&key) else { continue };
+            if named.contains(&key) || making.state.next_offset > Offset::ZERO {
+                let (name, config) = (partition.name.clone(), Arc::clone(&partition.config));
+                let state = State { from_nothing: false, ..making.state };
+                let partition = GroupPartition::new(&self.core, name, partition.topic_id, config, state);
+                partitions.insert(key, partition);
+            }
+        }
+    }
+}
+
+fn find_checkpoint(fs: &dyn Fs, folder: &Path, report: &mut GroupReport) -> Result<Option<GroupCheckpoint>, OpenError> {
+    for name in [group_checkpoint::FILE_NAME, group_checkpoint::OLD_FILE_NAME] {
+        match load_checkpoint(fs, folder, name)? {
+            Loaded::Content(known) => return Ok(Some(known)),
+            Loaded::Absent => {}
+            Loaded::Empty => report.unreadable.push((folder.join(name), "the file is empty".to_owned())),
+            Loaded::Damaged(error) => report.unreadable.push((folder.join(name), error.to_string())),
+        }
+    }
+    Ok(None)
+}
+
+/// Gives also where the next file begins, if the last one is full.
+fn open_journal(
+    env: &StoreEnv,
+    folder: &Path,
+    options: &GroupOptions,
+    known: Option<&GroupCheckpoint>,
+    report: &mut GroupReport,
+) -> Result<(Journal, Option<u64>), OpenError> {
+    let dir = folder.join(COMMIT_LOG);
+    let from = match known {
+        Some(known) => RecoverFrom::Checkpoint(location(known)),
+        None => RecoverFrom::Start,
+    };
+    let mut check = Replay::check(known.and_then(|known| known.next_segment));
+    let opened = Journal::open(&env.host, &dir, commit_log::journal_options(options), from, &mut check);
+    let (journal, recovery) = opened.map_err(|error| match error {
+        JournalError::Directory { dir: path, source: error } | JournalError::Read { path, source: error } => {
+            OpenError::Io { path, error }
+        }
+        JournalError::Repair { path, source: error, .. } => OpenError::Io { path, error },
+    })?;
+    report.recovery = recovery;
+    Ok((journal, check.next_segment()))
+}
+
+fn location(known: &GroupCheckpoint) -> Location {
+    Location::new(SegmentBase(known.segment), known.position)
+}
+
+struct Opening<'a> {
+    fs: &'a dyn Fs,
+    folder: &'a Path,
+    options: &'a GroupOptions,
+    live: &'a [LivePartition],
+    report: &'a mut GroupReport,
+    /// All entries are to be shown to the views.
+    full: bool,
+}
+
+impl Opening<'_> {
+    fn queue(&self, partition: &LivePartition) -> Queue {
+        let name = &partition.name;
+        let dir = self.folder.join(CONSUME_QUEUE).join(&*name.topic).join(name.partition.to_string());
+        Queue::new(dir, partition.topic_id, self.options.queue_entries, Offset::ZERO)
+    }
+
+    /// The live partitions with what is known of them.
+    fn take_partitions(
+        &mut self,
+        known: Option<&GroupCheckpoint>,
+        believed: Option<&GroupCheckpoint>,
+        journal: &Journal,
+    ) -> Result<BTreeMap<PartitionKey, Making>, OpenError> {
+        let states: BTreeMap<PartitionKey, &PartitionState> = known
+            .iter()
+            .flat_map(|known| &known.partitions)
+            .map(|state| ((state.topic_id, state.partition), state))
+            .collect();
+        let end = journal.end().map_or(0, commit_log::position_of);
+        let mut partitions = BTreeMap::new();
+        for partition in self.live {
+            let key = (partition.topic_id, partition.name.partition);
+            let mut queue = self.queue(partition);
+            let failed = io_error(self.folder);
+            let state = match (states.get(&key), believed) {
+                (Some(state), Some(_)) => self.take_known(queue, state).map_err(failed)?,
+                (state, _) => {
+                    // Offsets that the files know of are not given again, even if all their records are gone.
+                    let by_files = queue.end_by_files(self.fs, end).map_err(io_error(self.folder))?;
+                    queue.reset(self.fs, Offset::ZERO).map_err(failed)?;
+                    let floor = state.map_or(Offset::ZERO, |state| state.log_start);
+                    let mut state = State::new(queue);
+                    state.log_start = floor;
+                    state.idle_end = by_files.unwrap_or(Offset::NONE);
+                    state
+                }
+            };
+            let topic_hash = topic_hash(&partition.name.topic);
+            partitions.insert(key, Making { state, topic_hash });
+        }
+        Ok(partitions)
+    }
+
+    fn take_known(&mut self, mut queue: Queue, known: &PartitionState) -> io::Result<State> {
+        let last = QueueEntry { position: known.last_position, size: known.last_size, tag_hash: 0 };
+        if !queue.adopt(self.fs, known.log_start, known.next_offset, last)? {
+            queue.reset(self.fs, known.log_start)?;
+            self.full = true;
+            self.report.views_rebuilt += 1;
+        }
+        Ok(State::restore(queue, known))
+    }
+
+    /// The index, with the position from which on its entries are to be made.
+    fn take_index(&mut self, believed: Option<&GroupCheckpoint>, clean: bool) -> Result<(KeyIndex, u64), OpenError> {
+        let dir = self.folder.join(INDEX);
+        let failed = io_error(&dir);
+        let size = self.options.index_size();
+        if let Some(known) = believed {
+            let index = KeyIndex::open(self.fs, &dir, size, &known.indexes, clean).map_err(io_error(&dir))?;
+            if let Some(index) = index {
+                return Ok((index, known.segment + known.position));
+            }
+            self.full = true;
+            self.report.views_rebuilt += 1;
+        }
+        Ok((KeyIndex::create(self.fs, &dir, size).map_err(failed)?, 0))
+    }
+
+    fn replay(
+        &mut self,
+        journal: &Journal,
+        believed: Option<&GroupCheckpoint>,
+        partitions: &mut BTreeMap<PartitionKey, Making>,
+        index: (&KeyIndex, u64),
+    ) -> Result<(), OpenError> {
+        let bases = journal.segment_bases();
+        let first = bases.first().map(|base| Location::new(*base, 0));
+        let checkpoint = believed.filter(|known| !self.full && bases.contains(&SegmentBase(known.segment)));
+        let mut from = checkpoint.map(location).or(first);
+        let mut next_segment = checkpoint.and_then(|known| known.next_segment);
+        let mut unknown = BTreeMap::new();
+        while let Some(start) = from.take() {
+            let views = Views { fs: self.fs, partitions, index: Some(index), unknown: &mut unknown, error: None };
+            let mut replay = Replay::make(next_segment.take(), views);
+            let outcome = journal.scan(start, &mut replay).map_err(|error| OpenError::Journal(error.to_string()))?;
+            replay.finish().map_err(io_error(self.folder))?;
+            self.report.bytes_replayed += outcome.bytes;
+            if outcome.reason != ScanEnd::Whole {
+                // The tail was checked: this is inside. The rest of the file is not understood; the next one begins with an entry.
+                self.report.damaged.push(format!("{} from byte {} on", outcome.end.segment, outcome.end.position));
+                let next = journal.segment_after(outcome.end.segment);
+                from = next.map(|base| Location::new(base, 0));
+            }
+        }
+        index.0.write(self.fs).map_err(io_error(self.folder))?;
+        self.report.unknown = unknown.len();
+        Ok(())
+    }
+
+    /// The partitions as they are after the replay.
+    fn settle(&self, journal: &Journal, partitions: &mut BTreeMap<PartitionKey, Making>) -> Result<(), OpenError> {
+        let first = journal.first_segment().map_or(0, |base| base.0);
+        for making in partitions.values_mut() {
+            let state = &mut making.state;
+            // For a moment the place of what the files knew.
+            let by_files = std::mem::replace(&mut state.idle_end, Offset::NONE);
+            if state.from_nothing {
+                state.next_offset = state.next_offset.max(by_files).max(state.log_start);
+            }
+            let end = state.next_offset;
+            state.queue.skip_to(end);
+            let start = state.shares.iter().find(|share| share.segment >= first);
+            let start = start.map_or(end, |share| share.first_offset);
+            let start = start.max(state.log_start);
+            state.raise_log_start(start);
+        }
+        Ok(())
+    }
+
+    /// Removes queues of partitions that are not known. Their records are in the commit log, if they are still to be had.
+    fn remove_strange_queues(&self) {
+        let known: BTreeSet<(&str, String)> =
+            self.live.iter().map(|live| (&*live.name.topic, live.name.partition.to_string())).collect();
+        let root = self.folder.join(CONSUME_QUEUE);
+        for topic in self.fs.read_dir(&root).unwrap_or_default() {
+            let dir = root.join(&topic.name);
+            let name = topic.name.to_str().unwrap_or_default();
+            let partitions = self.fs.read_dir(&dir).unwrap_or_default();
+            let strange = |partition: &str| !known.contains(&(name, partition.to_owned()));
+            for partition in partitions.iter().filter(|entry| strange(entry.name.to_str().unwrap_or_default())) {
+                if let Err(error) = self.fs.remove_dir_all(&dir.join(&partition.name)) {
+                    tracing::warn!("remove {}: {error}", dir.join(&partition.name).display());
+                }
+            }
+        }
+    }
+}

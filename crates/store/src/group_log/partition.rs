@@ -1,0 +1,212 @@
+//! A partition of a group: the operations of a partition log, over the group's commit log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use parking_lot::Mutex;
+
+use super::state::State;
+use super::{Core, PartitionKey};
+use crate::config::LogConfig;
+use crate::error::{LogStartError, StorageError};
+use crate::formats::epoch_checkpoint::EpochEntry;
+use crate::formats::transaction_index::AbortedTransaction;
+use crate::partition_log::durability::Durability;
+use crate::partition_log::producers::Producer;
+use crate::partition_log::{LogPositions, ProducerSummary};
+
+/// One partition of a [`super::GroupLog`].
+#[derive(Debug)]
+pub struct GroupPartition {
+    pub(super) core: Arc<Core>,
+    pub(super) partition: TopicPartition,
+    pub(super) topic_id: TopicId,
+    /// Of the topic's name, for keys.
+    pub(super) topic_hash: i32,
+    pub(super) config: ArcSwap<LogConfig>,
+    /// Held from the numbering of a batch until the views know it.
+    pub(super) appending: Mutex<()>,
+    pub(super) state: Mutex<State>,
+    pub(super) durability: Arc<Durability>,
+}
+
+impl GroupPartition {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: Arc<LogConfig>,
+        state: State,
+    ) -> Arc<GroupPartition> {
+        let durability = Arc::new(Durability::new(state.next_offset));
+        core.waiting.know((topic_id, partition.partition), &durability);
+        Arc::new(GroupPartition {
+            core: Arc::clone(core),
+            topic_hash: super::inspect::topic_hash(&partition.topic),
+            partition,
+            topic_id,
+            config: ArcSwap::new(config),
+            appending: Mutex::default(),
+            state: Mutex::new(state),
+            durability,
+        })
+    }
+
+    pub fn partition(&self) -> &TopicPartition {
+        &self.partition
+    }
+
+    pub fn topic_id(&self) -> TopicId {
+        self.topic_id
+    }
+
+    pub(super) fn key(&self) -> PartitionKey {
+        (self.topic_id, self.partition.partition)
+    }
+
+    /// The folder of the group.
+    pub fn folder(&self) -> &Path {
+        &self.core.folder
+    }
+
+    pub fn config(&self) -> Arc<LogConfig> {
+        self.config.load_full()
+    }
+
+    /// Exchanges the settings; they apply from the next append or pass on.
+    pub fn set_config(&self, config: Arc<LogConfig>) {
+        self.config.store(config);
+    }
+
+    pub fn positions(&self) -> LogPositions {
+        let state = self.state.lock();
+        LogPositions {
+            log_start: state.log_start,
+            durable_end: self.durability.end().min(state.next_offset),
+            log_end: state.next_offset,
+            first_open_transaction: state.producers.first_open(),
+        }
+    }
+
+    pub fn log_start(&self) -> Offset {
+        self.state.lock().log_start
+    }
+
+    pub fn log_end(&self) -> Offset {
+        self.state.lock().next_offset
+    }
+
+    /// Everything below is on the disk.
+    pub fn durable_end(&self) -> Offset {
+        self.durability.end()
+    }
+
+    /// Bytes of the partition's entries in the commit log.
+    pub fn size_bytes(&self) -> u64 {
+        self.state.lock().size_bytes()
+    }
+
+    /// Files of the commit log that hold records of the partition.
+    pub fn segment_count(&self) -> usize {
+        self.state.lock().shares.len()
+    }
+
+    /// See [`crate::PartitionLog::first_unstable_offset`].
+    pub fn first_unstable_offset(&self, high_watermark: Offset) -> Option<Offset> {
+        self.state.lock().producers.first_unstable(high_watermark)
+    }
+
+    pub fn producers(&self) -> Vec<ProducerSummary> {
+        let state = self.state.lock();
+        let summary = |(id, producer): (&mainstem_types::ProducerId, &Producer)| ProducerSummary {
+            producer_id: *id,
+            epoch: producer.epoch,
+            last_sequence: producer.last_sequence(),
+            last_timestamp: TimestampMs(producer.last_timestamp_ms),
+            coordinator_epoch: producer.coordinator_epoch,
+            transaction_first_offset: producer.transaction_first_offset,
+        };
+        let mut all: Vec<_> = state.producers.iter().map(summary).collect();
+        all.sort_unstable_by_key(|producer| producer.producer_id);
+        all
+    }
+
+    /// Forgets producers that have been silent for `producer.id.expiration.ms`; gives their number.
+    pub fn expire_producers(&self, now: TimestampMs) -> usize {
+        let expiration_ms = self.config.load().producer_id_expiration_ms;
+        self.state.lock().producers.expire(now, expiration_ms)
+    }
+
+    /// The newest epoch noted, with its start.
+    pub fn latest_epoch(&self) -> Option<EpochEntry> {
+        self.state.lock().epochs.latest()
+    }
+
+    /// Notes that `epoch` begins at the log end. See [`crate::PartitionLog::begin_epoch`].
+    pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
+        self.core.check_alive()?;
+        let _order = self.appending.lock();
+        let mut state = self.state.lock();
+        let end = state.next_offset;
+        state.epochs.assign(epoch, end);
+        Ok(())
+    }
+
+    /// OffsetForLeaderEpoch. See [`crate::PartitionLog::end_offset_for_epoch`].
+    pub fn end_offset_for_epoch(&self, requested: LeaderEpoch) -> (LeaderEpoch, Offset) {
+        let state = self.state.lock();
+        state.epochs.end_offset_for(requested, state.next_offset)
+    }
+
+    /// The epoch of the record at an offset.
+    pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
+        self.state.lock().epoch_for(offset)
+    }
+
+    /// Aborted transactions that overlap `from..upper`, ascending by first offset. From memory.
+    pub fn aborted_transactions(&self, from: Offset, upper: Offset) -> Vec<AbortedTransaction> {
+        let state = self.state.lock();
+        let overlap = |aborted: &&AbortedTransaction| aborted.last_offset >= from && aborted.first_offset < upper;
+        let mut found: Vec<_> = state.aborted.iter().filter(overlap).copied().collect();
+        found.sort_unstable_by_key(|aborted| aborted.first_offset);
+        found
+    }
+
+    /// The error that ended the group, if one did.
+    pub fn failure(&self) -> Option<StorageError> {
+        self.core.failure()
+    }
+
+    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable with the next checkpoint of the group. Gives the
+    /// log start.
+    pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
+        self.core.check_alive()?;
+        let mut state = self.state.lock();
+        let limit = high_watermark.min(state.next_offset);
+        if offset > limit || offset < Offset::ZERO {
+            let (partition, log_start) = (self.partition.clone(), state.log_start);
+            return Err(LogStartError::OutOfRange { partition, offset, log_start, limit });
+        }
+        state.raise_log_start(offset);
+        Ok(state.log_start)
+    }
+
+    /// Frees what is in memory if nothing was appended since the last call; says whether that is so.
+    pub(super) fn release_if_idle(&self) -> bool {
+        let mut state = self.state.lock();
+        let end = state.next_offset;
+        let idle = std::mem::replace(&mut state.idle_end, end) == end;
+        // What cannot be written now stays in memory.
+        if idle && !state.closed && state.queue.write(self.core.fs()).is_ok() {
+            state.queue.release();
+        }
+        idle
+    }
+
+    /// Refuses appends and reads from now on.
+    pub(super) fn close_for_deletion(&self) {
+        self.state.lock().closed = true;
+    }
+}

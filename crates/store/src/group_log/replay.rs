@@ -1,0 +1,136 @@
+//! From entries of the commit log to the views: how they are made at the start, after a crash, and after a cut.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use mainstem_env::Fs;
+use mainstem_journal::{EntryScanner, Location, Scan};
+use mainstem_record::BatchView;
+
+use super::PartitionKey;
+use super::commit_log::position_of;
+use super::inspect::inspect;
+use super::key_index::KeyIndex;
+use super::state::{Placed, State};
+use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
+use crate::prepare::marker_of;
+
+/// A partition while its views are made.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub(super) state: State,
+    pub(super) topic_hash: i32,
+}
+
+/// Checks entries in the order of the log, and shows them to the views, if there are any.
+pub(super) struct Replay<'a> {
+    /// The file that must follow the one that ended with a blank.
+    next_segment: Option<u64>,
+    views: Option<Views<'a>>,
+    /// Entries from here on are not looked at.
+    until: u64,
+}
+
+/// The views that are made.
+pub(super) struct Views<'a> {
+    pub(super) fs: &'a dyn Fs,
+    pub(super) partitions: &'a mut BTreeMap<PartitionKey, Making>,
+    /// With the position from which on keys are missing.
+    pub(super) index: Option<(&'a KeyIndex, u64)>,
+    /// Entries of partitions that nobody wants.
+    pub(super) unknown: &'a mut BTreeMap<PartitionKey, u64>,
+    pub(super) error: Option<io::Error>,
+}
+
+impl<'a> Replay<'a> {
+    /// Checks alone. `next_segment`: what a checkpoint says about the file in which it lies.
+    pub(super) fn check(next_segment: Option<u64>) -> Replay<'static> {
+        Replay { next_segment, views: None, until: u64::MAX }
+    }
+
+    pub(super) fn make(next_segment: Option<u64>, views: Views<'a>) -> Replay<'a> {
+        Replay { next_segment, views: Some(views), until: u64::MAX }
+    }
+
+    /// Stops before a position.
+    pub(super) fn until(mut self, position: u64) -> Replay<'a> {
+        self.until = position;
+        self
+    }
+
+    /// The last entry seen was a blank: the next file begins there.
+    pub(super) fn next_segment(&self) -> Option<u64> {
+        self.next_segment
+    }
+
+    /// The error that ended the replay, if one did.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.views.and_then(|views| views.error).map_or(Ok(()), Err)
+    }
+}
+
+impl EntryScanner for Replay<'_> {
+    fn begin_segment(&mut self, start: Location) -> bool {
+        if start.position > 0 {
+            // In the middle of a file, as a checkpoint says.
+            return true;
+        }
+        self.next_segment.take() == Some(start.segment.0)
+    }
+
+    fn scan(&mut self, location: Location, bytes: &[u8]) -> Scan {
+        if position_of(location) >= self.until {
+            return Scan::Corrupt { reason: "what follows was not asked for" };
+        }
+        if self.next_segment.is_some() {
+            return Scan::Corrupt { reason: "something follows the end of a file" };
+        }
+        let (header, view) = match commit_log_entry::decode(bytes) {
+            Ok(entry) => entry,
+            Err(EntryError::Partial { needed }) => return Scan::Incomplete { needed },
+            Err(EntryError::Damaged(reason)) => return Scan::Corrupt { reason },
+        };
+        let position = position_of(location);
+        let Some(view) = view else {
+            self.next_segment = Some(position + u64::from(header.length));
+            return Scan::Entry { len: header.stored_len() };
+        };
+        if let Some(views) = &mut self.views {
+            let placed = Placed { segment: location.segment.0, position, size: header.length };
+            if let Err(error) = views.observe(&header, &view, &placed) {
+                views.error = Some(error);
+                return Scan::Corrupt { reason: "a view could not be written" };
+            }
+        }
+        Scan::Entry { len: header.stored_len() }
+    }
+}
+
+impl Views<'_> {
+    fn observe(&mut self, header: &EntryHeader, view: &BatchView<'_>, placed: &Placed) -> io::Result<()> {
+        let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
+        let key = (topic_id, partition);
+        let Some(making) = self.partitions.get_mut(&key) else {
+            *self.unknown.entry(key).or_default() += 1;
+            return Ok(());
+        };
+        let batch = view.header();
+        let index = self.index.filter(|(_, from)| placed.position >= *from);
+        let is_new = batch.next_offset() > making.state.queue.end() || batch.next_offset() > making.state.next_offset;
+        if index.is_none() && !is_new {
+            return Ok(());
+        }
+        let inspected = inspect(view, making.topic_hash);
+        if let Some((index, _)) = index
+            && index.add(&inspected.keys, placed.position, batch.max_timestamp.0)
+        {
+            index.write(self.fs)?;
+        }
+        let marker = marker_of(view).ok().flatten();
+        making.state.observe(batch, marker, placed, inspected);
+        if making.state.queue.is_write_due() {
+            making.state.queue.write(self.fs)?;
+        }
+        Ok(())
+    }
+}

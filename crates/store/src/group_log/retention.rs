@@ -1,0 +1,136 @@
+//! Retention. A partition's records go, for its readers, in the stretches that lie in one file each; a file goes when no partition has
+//! records in it that are still to be seen, or in any file before it.
+
+use std::io;
+use std::sync::Arc;
+
+use mainstem_journal::{DeleteError, SegmentBase};
+use mainstem_types::{Offset, TimestampMs};
+
+use super::{GroupLog, GroupPartition, flush};
+use crate::error::StorageError;
+use crate::formats::group_checkpoint::Share;
+use crate::partition_log::RetentionOutcome;
+
+impl GroupPartition {
+    /// Applies `retention.ms` and `retention.bytes` below the high watermark. Nothing is removed from the disk by this: see
+    /// [`GroupLog::remove_unneeded`].
+    pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
+        self.core.check_alive()?;
+        let (shares, log_end) = {
+            let state = self.state.lock();
+            (state.shares.clone(), state.next_offset)
+        };
+        let newest = shares.iter().map(|share| self.newest_ms(share)).collect::<Result<Vec<_>, _>>()?;
+        let count = self.deletable(&shares, &newest, log_end, now, high_watermark);
+        let mut state = self.state.lock();
+        let unchanged = state.shares.first().map(|share| share.segment) == shares.first().map(|share| share.segment);
+        if count > 0 && unchanged {
+            state.raise_log_start(shares.get(count).map_or(log_end, |share| share.first_offset));
+        }
+        let removed = if unchanged { &shares[..count] } else { &[] };
+        Ok(RetentionOutcome {
+            segments_removed: removed.len(),
+            bytes_removed: removed.iter().map(|share| share.bytes).sum(),
+            log_start: state.log_start,
+        })
+    }
+
+    /// Without any timestamp the age of the file counts.
+    fn newest_ms(&self, share: &Share) -> Result<i64, StorageError> {
+        if share.newest_ms >= 0 {
+            return Ok(share.newest_ms);
+        }
+        let path = self.core.log.journal.dir().join(SegmentBase(share.segment).to_string());
+        let metadata = self.core.fs().metadata(&path);
+        let metadata = metadata.map_err(|error| StorageError { action: "read", path, error: Arc::new(error) })?;
+        Ok(metadata.map_or(i64::MAX, |metadata| metadata.modified_ms.0))
+    }
+
+    fn deletable(
+        &self,
+        shares: &[Share],
+        newest: &[i64],
+        log_end: Offset,
+        now: TimestampMs,
+        high_watermark: Offset,
+    ) -> usize {
+        let config = self.config.load();
+        if !config.cleanup_delete {
+            return 0;
+        }
+        let kept = u64::try_from(config.retention_bytes).unwrap_or(u64::MAX);
+        let mut excess = shares.iter().map(|share| share.bytes).sum::<u64>().saturating_sub(kept);
+        let mut count = 0;
+        for (index, share) in shares.iter().enumerate() {
+            let next = shares.get(index + 1).map_or(log_end, |next| next.first_offset);
+            let too_old = config.retention_ms >= 0 && now.0.saturating_sub(newest[index]) > config.retention_ms;
+            let too_much = excess > 0 && excess >= share.bytes;
+            if next > high_watermark || !(too_old || too_much) {
+                break;
+            }
+            excess = excess.saturating_sub(share.bytes);
+            count += 1;
+        }
+        count
+    }
+}
+
+impl GroupLog {
+    /// Deletes the files of the commit log that no partition needs, from the front; then what of the views belongs to them. Writes a
+    /// checkpoint before. Gives the number of files. Their space is free after [`GroupLog::remove_due_files`].
+    pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
+        let mut last = self.checkpointing.lock();
+        self.core.check_alive()?;
+        let journal = &self.core.log.journal;
+        let Some(active) = journal.active_segment() else { return Ok(0) };
+        // Appends only add to the active file, which is never deleted.
+        let needed = self.partitions().iter().filter_map(|partition| partition.state.lock().first_segment()).min();
+        let keep = SegmentBase(needed.unwrap_or(active.0)).min(active);
+        if journal.first_segment().is_none_or(|first| first >= keep) {
+            return Ok(0);
+        }
+        let indexes = self.core.index.take_before(keep.0);
+        // Offsets are not given twice, even if all records of a partition go now.
+        self.checkpoint_with(&mut last)?;
+        let deleted = journal.delete_before(keep).map_err(|error| self.delete_failed(error))?;
+        for path in indexes {
+            self.remove_view(&path, self.core.fs().remove_file(&path));
+        }
+        for partition in self.partitions() {
+            let mut state = partition.state.lock();
+            let log_start = state.log_start;
+            let dir = self.core.queue_dir(&partition.partition);
+            let removed = if state.closed { Ok(()) } else { state.queue.remove_before(self.core.fs(), log_start) };
+            self.remove_view(&dir, removed);
+        }
+        Ok(deleted.bases.len())
+    }
+
+    /// A part of a view that cannot be removed costs space only.
+    fn remove_view(&self, path: &std::path::Path, removed: io::Result<()>) {
+        if let Err(error) = removed.or_else(|error| ignore_absent(error)) {
+            tracing::warn!("remove {}: {error}", path.display());
+        }
+    }
+
+    fn delete_failed(&self, error: DeleteError) -> StorageError {
+        match error {
+            DeleteError::Rename { path, source } => StorageError { action: "rename", path, error: source.into() },
+            DeleteError::Failed(failure) => flush::storage_error(&failure),
+            DeleteError::Remove { path, source } => StorageError { action: "remove", path, error: source.into() },
+        }
+    }
+
+    /// Frees the space of deleted files; gives their number. Slow.
+    pub fn remove_due_files(&self) -> usize {
+        self.core.log.journal.remove_deleted().unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            0
+        })
+    }
+}
+
+fn ignore_absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,73 @@
+use super::*;
+
+#[test]
+fn a_file_goes_when_no_partition_needs_it() {
+    let (fs, group, logs) = create();
+    fill(&logs[2], 1);
+    for _ in 0..30 {
+        fill(&logs[0], 1);
+        fill(&logs[1], 1);
+    }
+    let files = group.file_count();
+    for log in &logs[..2] {
+        log.set_config(Arc::new(LogConfig { retention_bytes: 400, ..config() }));
+        let outcome = log.retention_pass(NOW, log.log_end()).unwrap();
+        assert!(outcome.segments_removed > 3 && outcome.log_start > Offset(0), "{outcome:?}");
+        assert_eq!(outcome.log_start, log.log_start());
+        let from = log.log_start().0;
+        expect_filled(log, from..30);
+    }
+    // The thin topic has its only record in the first file.
+    assert_eq!(group.remove_unneeded().unwrap(), 0);
+    logs[2].raise_log_start(Offset(1), Offset(1)).unwrap();
+    let removed = group.remove_unneeded().unwrap();
+    assert!(removed > 2, "{removed} of {files}");
+    assert_eq!(group.file_count(), files - removed);
+    assert_eq!(group.remove_due_files(), removed);
+    let starts: Vec<_> = logs.iter().map(|log| log.log_start()).collect();
+    drop((logs, group));
+    let (group, report) = open(&fs);
+    assert_eq!(report.views_rebuilt, 0, "{report:?}");
+    let logs = group.partitions();
+    assert_eq!(logs.iter().map(|log| log.log_start()).collect::<Vec<_>>(), starts);
+    expect_filled(&logs[0], starts[0].0..30);
+    assert_eq!((logs[2].log_start(), logs[2].log_end()), (Offset(1), Offset(1)));
+    assert_eq!(put(&logs[2], &["offsets are not given twice"]).base_offset, Offset(1));
+}
+
+#[test]
+fn by_time_each_partition_has_its_own_rule() {
+    let (_fs, group, logs) = create();
+    for n in 0..40 {
+        for log in &logs[..2] {
+            log.append(&batch_at(NOW.0 - 4000 + n * 100, &[&value("orders", n)]), &client()).unwrap();
+        }
+    }
+    logs[0].set_config(Arc::new(LogConfig { retention_ms: 2000, ..config() }));
+    logs[0].retention_pass(NOW, Offset(40)).unwrap();
+    logs[1].retention_pass(NOW, Offset(40)).unwrap();
+    let start = logs[0].log_start().0;
+    assert!((10..=20).contains(&start), "{start}");
+    assert_eq!(logs[1].log_start(), Offset(0));
+    assert_eq!(group.remove_unneeded().unwrap(), 0);
+    // All of it, the active file included; the watermark holds it up.
+    logs[0].set_config(Arc::new(LogConfig { retention_ms: 1, ..config() }));
+    logs[0].retention_pass(TimestampMs(NOW.0 + 10_000), Offset(35)).unwrap();
+    assert!(logs[0].log_start() <= Offset(35));
+    logs[0].retention_pass(TimestampMs(NOW.0 + 10_000), Offset(40)).unwrap();
+    assert_eq!(logs[0].log_start(), Offset(40));
+    assert_eq!(logs[0].size_bytes(), 0);
+}
+
+#[test]
+fn a_deleted_topic_frees_its_files() {
+    let (fs, group, logs) = create();
+    fill(&logs[0], 40);
+    fill(&logs[2], 1);
+    group.delete(&[logs[0].key()]).unwrap();
+    assert!(group.remove_unneeded().unwrap() > 2);
+    group.remove_due_files();
+    assert!(group.size_bytes() < 4096);
+    assert_eq!(fs.metadata(&Path::new(FOLDER).join("consumequeue/orders/0")).unwrap(), None);
+    expect_filled(&logs[2], 0..1);
+}

@@ -1,0 +1,164 @@
+//! Cutting the end of a group: for replication.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use mainstem_journal::Location;
+use mainstem_types::Offset;
+
+use super::commit_log::End;
+use super::open::load_checkpoint;
+use super::queue::Queue;
+use super::replay::{Making, Replay, Views};
+use super::state::State;
+use super::{GroupLog, GroupPartition, PartitionKey};
+use crate::error::StorageError;
+use crate::formats::group_checkpoint::{self, GroupCheckpoint};
+
+impl GroupLog {
+    /// Where the next entry goes: every entry lies before. See [`GroupLog::truncate_to`].
+    pub fn end_position(&self) -> u64 {
+        self.core.log.end().position()
+    }
+
+    /// Removes every entry at and above a position, durably, from all partitions. The position must be the start of an entry, or the end.
+    /// Gives the partitions that became shorter.
+    ///
+    /// Holds appends up and reads the commit log from the checkpoint on, or from its start if the checkpoint lies above. A reader that holds
+    /// a slice of what is cut gets fewer bytes.
+    pub fn truncate_to(&self, position: u64) -> Result<Vec<Arc<GroupPartition>>, StorageError> {
+        let mut last = self.checkpointing.lock();
+        self.core.check_alive()?;
+        if position >= self.end_position() {
+            return Ok(Vec::new());
+        }
+        let partitions = self.partitions();
+        let _order: Vec<_> = partitions.iter().map(|partition| partition.appending.lock()).collect();
+        let dir = self.core.log.journal.dir().to_owned();
+        let failed = |error: io::Error| self.core.fail("cut", &dir, error);
+        let at = self.core.log.location(position).map_err(|error| failed(io::Error::other(error.to_string())))?;
+        let affected: Vec<_> =
+            partitions.iter().filter(|partition| partition.state.lock().end_position() > position).cloned().collect();
+        // What the new checkpoint will tell of is durable before it is written.
+        for partition in &partitions {
+            partition.mark_end(&mut partition.state.lock());
+        }
+        self.core.flush()?;
+        let states = self.states_before(position, &affected).map_err(failed)?;
+        let snapshots = partitions
+            .iter()
+            .map(|partition| {
+                let state = partition.state.lock();
+                let state = states.get(&partition.key()).map_or(&*state, |making| &making.state);
+                state.snapshot(partition.topic_id, partition.partition.partition)
+            })
+            .collect();
+        self.core.index.write(self.core.fs()).map_err(failed)?;
+        let indexes = self.core.index.sync(self.core.fs()).map_err(failed)?;
+        self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
+        // The one before may tell of what is cut: with other entries in its place it would be believed.
+        self.remove_old_checkpoint().map_err(failed)?;
+        self.core.log.truncate(at).map_err(|error| failed(io::Error::other(error.to_string())))?;
+        self.install(&affected, states).map_err(failed)?;
+        Ok(affected)
+    }
+
+    /// The states of these partitions as they were before the position.
+    fn states_before(
+        &self,
+        position: u64,
+        affected: &[Arc<GroupPartition>],
+    ) -> io::Result<BTreeMap<PartitionKey, Making>> {
+        let known = self.usable_checkpoint(position, affected)?;
+        let journal = &self.core.log.journal;
+        let mut states: BTreeMap<PartitionKey, Making> = affected
+            .iter()
+            .map(|partition| {
+                let key = partition.key();
+                // The queue itself is cut, not made again: this one takes nothing.
+                let queue = Queue::new(Default::default(), partition.topic_id, 1, Offset(i64::MAX));
+                let known = known.as_ref().and_then(|known| find(known, &key));
+                let state = known.map_or_else(
+                    || State::new(queue),
+                    |state| {
+                        let queue = Queue::new(Default::default(), partition.topic_id, 1, Offset(i64::MAX));
+                        State::restore(queue, state)
+                    },
+                );
+                (key, Making { state, topic_hash: 0 })
+            })
+            .collect();
+        let from =
+            known.as_ref().map(|known| Location::new(mainstem_journal::SegmentBase(known.segment), known.position));
+        let first = journal.first_segment().map(|base| Location::new(base, 0));
+        let Some(from) = from.or(first) else { return Ok(states) };
+        let next_segment = known.and_then(|known| known.next_segment);
+        let mut unknown = BTreeMap::new();
+        let views =
+            Views { fs: self.core.fs(), partitions: &mut states, index: None, unknown: &mut unknown, error: None };
+        let mut replay = Replay::make(next_segment, views).until(position);
+        journal.scan(from, &mut replay).map_err(|error| io::Error::other(error.to_string()))?;
+        replay.finish()?;
+        for partition in affected {
+            let old = partition.state.lock();
+            if let Some(making) = states.get_mut(&partition.key()) {
+                let end =
+                    making.state.next_offset.max(if making.state.from_nothing { old.log_start } else { Offset::ZERO });
+                making.state.next_offset = end;
+                making.state.log_start = making.state.log_start.min(end);
+                making.state.raise_log_start(old.log_start.min(end));
+                making.state.closed = old.closed;
+            }
+        }
+        Ok(states)
+    }
+
+    /// A checkpoint on the disk that tells of nothing at or above the position.
+    fn usable_checkpoint(
+        &self,
+        position: u64,
+        affected: &[Arc<GroupPartition>],
+    ) -> io::Result<Option<GroupCheckpoint>> {
+        for name in [group_checkpoint::FILE_NAME, group_checkpoint::OLD_FILE_NAME] {
+            let loaded = load_checkpoint(self.core.fs(), &self.core.folder, name);
+            let Some(known) = loaded.map_err(|error| io::Error::other(error.to_string()))?.content() else { continue };
+            let below = known.segment + known.position <= position
+                && self.core.log.journal.segment_bases().iter().any(|base| base.0 == known.segment);
+            let covers = |partition: &Arc<GroupPartition>| {
+                find(&known, &partition.key())
+                    .is_none_or(|state| state.last_position + u64::from(state.last_size) <= position)
+            };
+            if below && affected.iter().all(covers) {
+                return Ok(Some(known));
+            }
+        }
+        Ok(None)
+    }
+
+    fn remove_old_checkpoint(&self) -> io::Result<()> {
+        let fs = self.core.fs();
+        match fs.remove_file(&self.core.folder.join(group_checkpoint::OLD_FILE_NAME)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs.sync_dir(&self.core.folder)
+    }
+
+    fn install(&self, affected: &[Arc<GroupPartition>], mut states: BTreeMap<PartitionKey, Making>) -> io::Result<()> {
+        for partition in affected {
+            let Some(making) = states.remove(&partition.key()) else { continue };
+            let mut state = partition.state.lock();
+            let old = std::mem::replace(&mut *state, making.state);
+            state.queue = old.queue;
+            let end = state.next_offset;
+            state.queue.truncate(self.core.fs(), end)?;
+            partition.durability.truncate(end);
+        }
+        Ok(())
+    }
+}
+
+fn find<'c>(checkpoint: &'c GroupCheckpoint, key: &PartitionKey) -> Option<&'c group_checkpoint::PartitionState> {
+    checkpoint.partitions.iter().find(|state| (state.topic_id, state.partition) == *key)
+}
