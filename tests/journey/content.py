@@ -38,6 +38,7 @@ class Topic:
     # By partition: everything that was acknowledged, and the part of it that readers of committed records see.
     records: dict = field(default_factory=lambda: defaultdict(list))
     committed: dict = field(default_factory=lambda: defaultdict(list))
+    trimmed: bool = False
 
 
 class Content:
@@ -45,7 +46,7 @@ class Content:
 
     def __init__(self, folder):
         self.folder = folder
-        self.topics, self.groups, self.epochs = {}, {}, {}
+        self.topics, self.groups, self.bytes_before = {}, {}, {}
         self.numbers = itertools.count()
         self.common = {"bootstrap.servers": folder.bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 2,
                        "topic.metadata.refresh.interval.ms": 500}
@@ -104,6 +105,7 @@ class Content:
         place = TopicPartition(name, partition, before)
         self.admin.delete_records([place])[place].result(LIMIT_SECONDS)
         topic = self.topics[name]
+        topic.trimmed = True
         for records in (topic.records, topic.committed):
             records[partition] = [record for record in records[partition] if record.offset >= before]
 
@@ -248,6 +250,32 @@ class Content:
             assert records == topic.records[partition], where
             assert epochs == sorted(epochs), f"{where}: leader epochs go back"
             assert committed[name, partition][0] == topic.committed[partition], where
+            self.check_bytes(topic, partition, where)
+        self.check_times(places)
+
+    def check_bytes(self, topic, partition, where):
+        """What lies in a log is never changed. Where it was trimmed, segments may go."""
+        bytes_now = self.folder.segment_bytes(where)
+        before = self.bytes_before.get((topic.id, partition), b"")
+        assert bytes_now.startswith(before) or topic.trimmed, where
+        self.bytes_before[topic.id, partition] = bytes_now
+
+    def check_times(self, places):
+        """The first record that is not older than a time is found where the records say it is."""
+        wanted = {}
+        for name, partition in places:
+            records = self.topics[name].records[partition]
+            # Between transactions there are marks with times of their own, and compaction takes records away.
+            if len(records) > 2 and records == self.topics[name].committed[partition] and "cleanup.policy" not in self.topics[name].configs:
+                time_ms = records[len(records) // 2].timestamp[1]
+                wanted[name, partition] = time_ms, next(r.offset for r in records if r.timestamp[1] >= time_ms)
+        consumer = Consumer({**self.common, "group.id": "reader"})
+        try:
+            asked = [TopicPartition(*place, time_ms) for place, (time_ms, _) in wanted.items()]
+            found = {(o.topic, o.partition): o.offset for o in consumer.offsets_for_times(asked, LIMIT_SECONDS)}
+        finally:
+            consumer.close()
+        assert found == {place: offset for place, (_, offset) in wanted.items()}
 
 
 def check_compacted(found, written, where):
