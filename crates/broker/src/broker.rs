@@ -11,6 +11,7 @@ use mainstem_metadata::image::ClusterImage;
 use mainstem_types::{NodeId, ProducerId};
 
 use crate::blocking::BlockingPool;
+use crate::cleaner::Cleaner;
 use crate::controller_thread::{ControllerError, ControllerThread};
 use crate::groups::Groups;
 use crate::maintenance::Maintenance;
@@ -35,6 +36,7 @@ pub struct Broker {
     pub(crate) controller: ControllerThread,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) maintenance: Maintenance,
+    pub(crate) cleaner: Cleaner,
     pub(crate) reads: ReadCounters,
     /// Set by the orderly stop.
     pub(crate) down: AtomicBool,
@@ -137,6 +139,7 @@ impl Broker {
             return;
         }
         self.end_long_polls();
+        self.cleaner.stop();
         self.maintenance.stop();
         self.state.groups.stop();
         self.controller.stop(crate::stop::last_operation);

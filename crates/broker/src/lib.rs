@@ -8,7 +8,7 @@
 //! - No call of a door waits for a disk: what may do so is a future, or runs on [`Broker::blocking`].
 //! - No type of a wire protocol appears here; persisted records (Kafka's schemas) do.
 //!
-//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `group-timer`, the flushers of the journals, and
+//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `cleaner-N` (compaction), `group-timer`, the flushers of the journals, and
 //! `num.io.threads` for blocking work, started when there is some.
 
 mod admin;
@@ -16,6 +16,7 @@ mod adopt;
 mod apply;
 mod blocking;
 mod broker;
+mod cleaner;
 mod commit_wait;
 mod controller_thread;
 mod fetch_wait;

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::adopt::{AdoptError, Adopted, adopt};
 use crate::blocking::BlockingPool;
+use crate::cleaner::Cleaner;
 use crate::broker::Broker;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::groups::Groups;
@@ -92,10 +93,11 @@ impl Broker {
         state.serve_groups();
         let controller = ControllerThread::start(core, &state)?;
         let maintenance = Maintenance::start(&state)?;
+        let cleaner = Cleaner::start(&state)?;
         let blocking = Arc::new(BlockingPool::new(threads));
         let took_ms = state.env.clock.monotonic().saturating_sub(began).as_millis();
         let report = report(&found, &opened, took_ms);
-        Ok((Arc::new(Broker { state, controller, blocking, maintenance, reads: Default::default(), down: Default::default() }), report))
+        Ok((Arc::new(Broker { state, controller, blocking, maintenance, cleaner, reads: Default::default(), down: Default::default() }), report))
     }
 }
 

@@ -13,6 +13,11 @@ impl Broker {
         maintenance::retention(&self.state);
     }
 
+    /// Compacts what is due, whatever `log.cleaner.enable` says. Gives the number of passes over a log.
+    pub fn compact_logs(&self) -> usize {
+        self.cleaner.run_due(&self.state)
+    }
+
     /// Writes the checkpoint files of the data folder: log starts that were raised are durable when this returns.
     pub fn write_checkpoints(&self) -> Result<(), OpenError> {
         self.state.folder.write_checkpoints(&self.state.all_logs())

@@ -1,0 +1,338 @@
+//! Compaction: threads of their own, so that neither retention nor checkpoints wait for a long pass.
+//!
+//! A thread takes the due log with the largest dirty share, as Kafka does, and rests for `log.cleaner.backoff.ms` when none is due. At most
+//! `log.cleaner.threads` logs are compacted at the same time, one thread each; the settings apply while running. A log whose compaction
+//! failed rests for a minute, twice as long each further time, an hour at the most; the others go on.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mainstem_metadata::config::CleanerConfig;
+use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction, OpenError, PartitionLog};
+use mainstem_types::{PartitionIndex, TopicId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::partition::Partition;
+use crate::state::State;
+
+const REST_MIN: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(3600);
+/// A pause for the sake of `log.cleaner.io.max.bytes.per.second` is not worth less than this.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// Why a log was not compacted.
+#[derive(Debug, thiserror::Error)]
+enum CleanError {
+    #[error(transparent)]
+    Compact(#[from] CompactError),
+    #[error("its checkpoint cannot be written: {0}")]
+    Checkpoint(#[from] OpenError),
+    #[error(transparent)]
+    Storage(#[from] mainstem_store::StorageError),
+}
+
+type Key = (TopicId, PartitionIndex);
+
+/// The threads.
+pub(crate) struct Cleaner {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: Mutex<bool>,
+    stopping: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    logs: Mutex<HashMap<Key, Standing>>,
+}
+
+/// What is remembered of a log that is being compacted, or could not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Busy {
+        rest: Duration,
+    },
+    /// Not before `until`, on the monotonic clock.
+    Resting {
+        until: Duration,
+        rest: Duration,
+    },
+}
+
+impl Cleaner {
+    /// No thread if `log.cleaner.enable` is off.
+    pub fn start(state: &Arc<State>) -> io::Result<Cleaner> {
+        let shared = Arc::new(Shared::default());
+        if state.config.load().cleaner.enable {
+            start_thread(&shared, &Arc::downgrade(state), 0)?;
+        }
+        Ok(Cleaner { shared })
+    }
+
+    /// Stops what is being compacted; the logs stay as they are.
+    pub fn stop(&self) {
+        *self.shared.stopped.lock() = true;
+        self.shared.stopping.notify_all();
+        loop {
+            // A thread may have started another one.
+            let Some(thread) = self.shared.threads.lock().pop() else { return };
+            // A thread that panicked has nothing more to do.
+            let _ = thread.join();
+        }
+    }
+
+    /// Compacts everything that is due now, at full speed, on this thread. Gives the number of passes.
+    pub fn run_due(&self, state: &State) -> usize {
+        let limits = limits(&state.config.load().cleaner);
+        let mut passes = 0;
+        while let Some(partition) = self.shared.take_due(state) {
+            passes += 1;
+            clean_and_tell(&self.shared, state, &partition, &limits, &mut Pace::unlimited(&self.shared));
+        }
+        passes
+    }
+}
+
+fn start_thread(shared: &Arc<Shared>, state: &Weak<State>, number: usize) -> io::Result<()> {
+    let mut threads = shared.threads.lock();
+    if threads.len() > number {
+        return Ok(());
+    }
+    let (own, state) = (Arc::clone(shared), state.clone());
+    let thread =
+        std::thread::Builder::new().name(format!("cleaner-{number}")).spawn(move || run(&own, &state, number))?;
+    threads.push(thread);
+    Ok(())
+}
+
+fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
+    let mut backoff = match state.upgrade() {
+        Some(state) => backoff(&state.config.load().cleaner),
+        None => return,
+    };
+    loop {
+        if shared.wait(backoff) {
+            return;
+        }
+        let Some(state) = state.upgrade() else { return };
+        loop {
+            let config = state.config.load().cleaner.clone();
+            backoff = self::backoff(&config);
+            // One that is not wanted any more waits: the setting may change again.
+            let wanted = config.threads.max(0) as usize;
+            if number >= wanted || shared.is_stopped() {
+                break;
+            }
+            if number == 0 {
+                start_others(shared, &state, wanted);
+            }
+            let Some(partition) = shared.take_due(&state) else { break };
+            let mut pace = Pace::new(shared, &config);
+            clean_and_tell(shared, &state, &partition, &limits(&config), &mut pace);
+        }
+    }
+}
+
+fn start_others(shared: &Arc<Shared>, state: &Arc<State>, wanted: usize) {
+    for number in 1..wanted {
+        if let Err(error) = start_thread(shared, &Arc::downgrade(state), number) {
+            return tracing::warn!("compaction goes on with fewer threads than log.cleaner.threads says: {error}");
+        }
+    }
+}
+
+fn backoff(config: &CleanerConfig) -> Duration {
+    Duration::from_millis(config.backoff_ms.max(1) as u64)
+}
+
+/// What one thread may take of what all may.
+fn limits(config: &CleanerConfig) -> CleanerLimits {
+    let threads = config.threads.max(1) as usize;
+    CleanerLimits {
+        dedupe_bytes: usize::try_from(config.dedupe_buffer_bytes.max(0)).unwrap_or(usize::MAX) / threads,
+        load_factor: config.load_factor,
+        io_buffer_bytes: config.io_buffer_bytes.max(0) as usize / threads,
+    }
+}
+
+impl Shared {
+    fn is_stopped(&self) -> bool {
+        *self.stopped.lock()
+    }
+
+    /// Says whether to stop.
+    fn wait(&self, time: Duration) -> bool {
+        let mut stopped = self.stopped.lock();
+        if !*stopped {
+            self.stopping.wait_for(&mut stopped, time);
+        }
+        *stopped
+    }
+
+    /// The due log with the largest dirty share that nobody compacts; it is the caller's until [`Shared::give_back`].
+    fn take_due(&self, state: &State) -> Option<Arc<Partition>> {
+        loop {
+            let partition = self.most_due(state)?;
+            let mut logs = self.logs.lock();
+            let rest = match logs.get(&key(&partition)) {
+                // Another thread was faster.
+                Some(Standing::Busy { .. }) => continue,
+                Some(Standing::Resting { rest, .. }) => *rest,
+                None => Duration::ZERO,
+            };
+            logs.insert(key(&partition), Standing::Busy { rest });
+            return Some(partition);
+        }
+    }
+
+    fn most_due(&self, state: &State) -> Option<Arc<Partition>> {
+        let now = state.env.clock.monotonic();
+        let mut best: Option<(f64, Arc<Partition>)> = None;
+        for topic in state.topics.load().iter().filter(|topic| topic.config.cleanup_compact) {
+            for partition in topic.partitions.iter().filter(|partition| self.is_free(&key(partition), now)) {
+                let Some(work) = self.due_work(state, partition) else { continue };
+                if best.as_ref().is_none_or(|(ratio, _)| work.ratio() > *ratio) {
+                    best = Some((work.ratio(), Arc::clone(partition)));
+                }
+            }
+        }
+        best.map(|(_, partition)| partition)
+    }
+
+    fn is_free(&self, key: &Key, now: Duration) -> bool {
+        match self.logs.lock().get(key) {
+            None => true,
+            Some(Standing::Busy { .. }) => false,
+            Some(Standing::Resting { until, .. }) => *until <= now,
+        }
+    }
+
+    fn due_work(&self, state: &State, partition: &Partition) -> Option<Cleanable> {
+        let now = state.env.clock.wall_ms();
+        match partition.log().cleanable(now, partition.high_watermark()) {
+            Ok(work) => work.filter(Cleanable::is_due),
+            // A log that has ended said so when it did.
+            Err(CompactError::Storage(_)) => None,
+            Err(error) => {
+                tracing::warn!("{}: whether it is to be compacted is not known: {error}", partition.log().partition());
+                self.rest(&key(partition), state.env.clock.monotonic(), Duration::ZERO);
+                None
+            }
+        }
+    }
+
+    /// The log rests because it could not be compacted, after a rest of `before`.
+    fn rest(&self, key: &Key, now: Duration, before: Duration) {
+        let rest = (before * 2).clamp(REST_MIN, REST_MAX);
+        self.logs.lock().insert(*key, Standing::Resting { until: now + rest, rest });
+    }
+
+    fn give_back(&self, key: &Key, now: Duration, done: bool) {
+        let standing = self.logs.lock().remove(key);
+        if !done {
+            let before = match standing {
+                Some(Standing::Busy { rest }) => rest,
+                _ => Duration::ZERO,
+            };
+            self.rest(key, now, before);
+        }
+    }
+}
+
+fn key(partition: &Partition) -> Key {
+    (partition.topic_id, partition.index)
+}
+
+fn clean_and_tell(shared: &Shared, state: &State, partition: &Partition, limits: &CleanerLimits, pace: &mut Pace<'_>) {
+    let name = partition.log().partition();
+    let done = match clean(shared, state, partition, limits, pace) {
+        Ok(Some(done)) => {
+            tell(partition.log(), &done);
+            done.to > done.from
+        }
+        // Nothing is due any more.
+        Ok(None) => true,
+        // The broker stops, or the log changed meanwhile: it looks different now.
+        Err(CleanError::Compact(CompactError::Stopped { .. } | CompactError::Superseded { .. })) => true,
+        Err(CleanError::Compact(CompactError::Closed { .. } | CompactError::Busy { .. })) => false,
+        Err(error) => {
+            tracing::error!("{name} is not compacted: {error}");
+            false
+        }
+    };
+    shared.give_back(&key(partition), state.env.clock.monotonic(), done);
+}
+
+fn clean(
+    shared: &Shared,
+    state: &State,
+    partition: &Partition,
+    limits: &CleanerLimits,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Compaction>, CleanError> {
+    let log = partition.log();
+    let Some(work) = shared.due_work(state, partition) else { return Ok(None) };
+    if log.checkpointed_end() < work.end {
+        log.flush_blocking()?;
+        state.folder.write_checkpoint_of(log, partition.high_watermark())?;
+    }
+    let done = log.compact(&work, limits, state.env.clock.wall_ms(), pace)?;
+    state.folder.write_checkpoint_of(log, partition.high_watermark())?;
+    Ok(Some(done))
+}
+
+fn tell(log: &PartitionLog, done: &Compaction) {
+    tracing::info!(
+        "{}: compacted from {} to {}, {} keys; {} segments with {} bytes became {} with {}, {} of {} records stay",
+        log.partition(),
+        done.from,
+        done.to,
+        done.keys,
+        done.segments_before,
+        done.bytes_before,
+        done.segments_after,
+        done.bytes_after,
+        done.records_kept,
+        done.records_read
+    );
+    if done.records_without_key > 0 {
+        tracing::warn!("{}: {} records without a key were dropped", log.partition(), done.records_without_key);
+    }
+}
+
+/// Keeps a thread to its part of `log.cleaner.io.max.bytes.per.second`.
+struct Pace<'s> {
+    shared: &'s Shared,
+    bytes_per_second: f64,
+    /// What is to be waited for so far.
+    owed: Duration,
+}
+
+impl<'s> Pace<'s> {
+    fn new(shared: &'s Shared, config: &CleanerConfig) -> Self {
+        let bytes_per_second = config.io_max_bytes_per_second / f64::from(config.threads.max(1));
+        Pace { shared, bytes_per_second, owed: Duration::ZERO }
+    }
+
+    fn unlimited(shared: &'s Shared) -> Self {
+        Pace { shared, bytes_per_second: f64::MAX, owed: Duration::ZERO }
+    }
+}
+
+impl CleaningControl for Pace<'_> {
+    fn proceed(&mut self, bytes: u64) -> bool {
+        let seconds = bytes as f64 / self.bytes_per_second.max(1.0);
+        self.owed += Duration::try_from_secs_f64(seconds).unwrap_or(REST_MAX);
+        if self.owed < PAUSE_MIN {
+            return !self.shared.is_stopped();
+        }
+        !self.shared.wait(std::mem::take(&mut self.owed))
+    }
+}
+
+#[cfg(test)]
+#[path = "cleaner_tests.rs"]
+mod tests;
