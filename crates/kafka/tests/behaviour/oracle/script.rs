@@ -1,0 +1,292 @@
+//! A script: requests that are sent to one broker, and its answers, recorded or compared.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use mainstem_kafka_wire::messages::ApiVersionsRequest;
+use mainstem_kafka_wire::{Message, Reader, Writer};
+use mainstem_types::TopicId;
+
+use super::canonical::Names;
+use super::recording::{self, Step};
+use crate::support::link::{Sent, decode_answer};
+use crate::support::requests::{Topic, create_topic};
+use crate::support::{Link, Node, Outcome};
+
+/// Names a broker (`host:port`) whose answers are to be recorded instead of compared.
+const RECORD_FROM: &str = "MAINSTEM_RECORD_FROM";
+
+/// Where tests/oracle/record.sh sets others than Kafka's defaults, this node has the same.
+const SETTINGS: &[(&str, &str)] = &[("group.initial.rebalance.delay.ms", "300")];
+
+pub struct Script {
+    name: &'static str,
+    peer: Peer,
+    links: Vec<Link>,
+    ours: Names,
+    theirs: Names,
+    differences: Vec<String>,
+    /// For the answers that differ with a reason: field and reason.
+    excused: Vec<(&'static str, &'static str)>,
+    done: bool,
+}
+
+enum Peer {
+    /// Compares the node's answers with these.
+    Compared(Node, VecDeque<Step>),
+    /// Records the answers of the broker at this address.
+    Recorded(String, Vec<Step>),
+}
+
+/// A request that was sent and whose answer is still to be looked at.
+pub struct Asked {
+    name: String,
+    version: i16,
+    link: usize,
+    correlation: i32,
+    request: Vec<u8>,
+    sent: Sent,
+}
+
+impl Script {
+    /// Starts a broker in memory, or connects to the one that is to be recorded.
+    pub fn start(name: &'static str) -> Script {
+        let peer = match std::env::var(RECORD_FROM) {
+            Ok(address) => Peer::Recorded(address, Vec::new()),
+            Err(_) => Peer::Compared(Node::start_in_real_time(SETTINGS), recording::load(name).into()),
+        };
+        let (ours, theirs) = (Names::default(), Names::default());
+        let (links, differences, excused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut script = Script { name, peer, links, ours, theirs, differences, excused, done: false };
+        script.connect();
+        script
+    }
+
+    /// A further connection; gives its number.
+    pub fn connect(&mut self) -> usize {
+        self.links.push(match &self.peer {
+            Peer::Compared(node, _) => node.connect(),
+            Peer::Recorded(address, _) => Link::socket(address),
+        });
+        self.links.len() - 1
+    }
+
+    /// Whether the answers are Kafka's, to be recorded.
+    pub fn records(&self) -> bool {
+        matches!(self.peer, Peer::Recorded(..))
+    }
+
+    /// Requests on several connections reach a Kafka in the order in which they were sent.
+    fn settle_briefly(&self) {
+        if self.records() && self.links.len() > 1 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// Lets requests that were sent arrive before others that are sent on other connections.
+    pub fn settle(&self) {
+        if self.records() {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+    }
+
+    /// Connection 0, for requests that are no part of the comparison.
+    pub fn link(&mut self) -> &mut Link {
+        &mut self.links[0]
+    }
+
+    pub fn create(&mut self, name: &'static str, partitions: i32, configs: &[(&str, &str)]) -> Topic {
+        let id: TopicId = create_topic(self.link(), name, partitions, configs);
+        Topic { name, id }
+    }
+
+    /// The next answer differs in the fields whose path ends so, for a reason.
+    pub fn except(&mut self, fields: &[&'static str], reason: &'static str) -> &mut Script {
+        self.excused.extend(fields.iter().map(|field| (*field, reason)));
+        self
+    }
+
+    /// Sends a request on connection 0 and compares its answer.
+    pub fn ask<'q, Q, R>(&mut self, name: &str, version: i16, request: &Q) -> R
+    where
+        Q: Message<'q> + Debug,
+        R: Message<'static> + Debug,
+    {
+        self.ask_shaped(name, version, request, |_, _| ())
+    }
+
+    /// As [`ask`](Self::ask); `shape` puts both answers in a form that can be compared.
+    pub fn ask_shaped<'q, Q, R>(
+        &mut self,
+        name: &str,
+        version: i16,
+        request: &Q,
+        shape: impl Fn(&mut R, &mut Names),
+    ) -> R
+    where
+        Q: Message<'q> + Debug,
+        R: Message<'static> + Debug,
+    {
+        let asked = self.send(0, name, version, request);
+        self.answer_with::<Q, R>(asked, shape).answer()
+    }
+
+    /// Sends a frame of ApiVersions (without its length) that is to be answered in `version`.
+    pub fn ask_raw<R>(&mut self, name: &str, version: i16, frame: &[u8], shape: impl Fn(&mut R, &mut Names))
+    where
+        R: Message<'static> + Debug,
+    {
+        let correlation = i32::from_be_bytes(*frame[4..].first_chunk::<4>().unwrap());
+        let outcome = self.links[0].raw(Bytes::copy_from_slice(frame));
+        self.replace_if_closed(0, &outcome);
+        // The body is none that could be shown.
+        let step = Step::new(format!("{name} {}", frame[3]), version, Vec::new(), outcome);
+        self.judge::<ApiVersionsRequest<'_>, R>(step, correlation, shape);
+    }
+
+    /// Sends a request and does not wait.
+    pub fn send<'q, Q: Message<'q>>(&mut self, link: usize, name: &str, version: i16, request: &Q) -> Asked {
+        let mut writer = Writer::new();
+        request.encode(&mut writer, version).unwrap();
+        let sent = self.links[link].send(version, request);
+        self.settle_briefly();
+        let correlation = sent.correlation();
+        Asked { name: name.to_owned(), version, link, correlation, request: writer.as_bytes().to_vec(), sent }
+    }
+
+    /// Waits for the answer to a request and compares it.
+    pub fn answer<'q, Q, R>(&mut self, asked: Asked) -> Outcome<R>
+    where
+        Q: Message<'q> + Debug,
+        R: Message<'static> + Debug,
+    {
+        self.answer_with::<Q, R>(asked, |_, _| ())
+    }
+
+    /// As [`answer`](Self::answer); `shape` puts both answers in a form that can be compared.
+    pub fn answer_with<'q, Q, R>(&mut self, asked: Asked, shape: impl Fn(&mut R, &mut Names)) -> Outcome<R>
+    where
+        Q: Message<'q> + Debug,
+        R: Message<'static> + Debug,
+    {
+        let outcome = self.links[asked.link].end_raw(asked.sent);
+        self.replace_if_closed(asked.link, &outcome);
+        let step = Step::new(asked.name, asked.version, asked.request, outcome);
+        self.judge::<Q, R>(step, asked.correlation, shape)
+    }
+
+    /// Sends a request that wants no answer and compares whether the connection goes on. A closed one is replaced.
+    pub fn tell<'q, Q: Message<'q> + Debug>(&mut self, name: &str, version: i16, request: &Q) {
+        let mut writer = Writer::new();
+        request.encode(&mut writer, version).unwrap();
+        let outcome = self.links[0].tell(version, request);
+        self.replace_if_closed(0, &outcome);
+        let step = Step::new(name.to_owned(), version, writer.as_bytes().to_vec(), outcome);
+        self.judge::<Q, mainstem_kafka_wire::messages::ProduceResponse<'static>>(step, 0, |_, _| ());
+    }
+
+    fn replace_if_closed(&mut self, link: usize, outcome: &Outcome<Vec<u8>>) {
+        if *outcome == Outcome::Closed {
+            self.connect();
+            self.links.swap_remove(link);
+        }
+    }
+
+    fn judge<'q, Q, R>(&mut self, step: Step, correlation: i32, shape: impl Fn(&mut R, &mut Names)) -> Outcome<R>
+    where
+        Q: Message<'q> + Debug,
+        R: Message<'static> + Debug,
+    {
+        let decode = |outcome: &Outcome<Vec<u8>>, correlation: i32| match outcome {
+            Outcome::Answer(frame) => Outcome::Answer(decode_answer::<Q, R>(step.version, correlation, frame)),
+            Outcome::Nothing => Outcome::Nothing,
+            Outcome::Closed => Outcome::Closed,
+        };
+        let answer = decode(&step.outcome, correlation);
+        let excused = std::mem::take(&mut self.excused);
+        let recorded = match &mut self.peer {
+            Peer::Recorded(_, steps) => {
+                steps.push(step);
+                return answer;
+            }
+            Peer::Compared(_, steps) => steps.pop_front(),
+        };
+        let again = "record again with tests/oracle/record.sh";
+        let recorded = recorded.unwrap_or_else(|| panic!("{}: `{}` was not recorded: {again}", self.name, step.name));
+        let is_same = (&recorded.name, recorded.version) == (&step.name, step.version);
+        assert!(is_same, "{}: `{}` was recorded, not `{}`: {again}", self.name, recorded.name, step.name);
+        let (ours, theirs) = (self.ours.request::<Q>(&step), self.theirs.request::<Q>(&recorded));
+        if ours != theirs {
+            let what = format!("  {} v{}: another request was recorded: {again}", step.name, step.version);
+            self.differences.push(what);
+        }
+        let their_correlation = recorded.correlation().unwrap_or(0);
+        let theirs = self.theirs.outcome(decode(&recorded.outcome, their_correlation), &shape);
+        let ours = self.ours.outcome(decode(&step.outcome, correlation), &shape);
+        self.compare(&step, &ours, &theirs, &excused);
+        answer
+    }
+
+    fn compare(&mut self, step: &Step, ours: &[String], theirs: &[String], excused: &[(&str, &str)]) {
+        let is_excused = |line: &String| {
+            let path = line.split(" = ").next().unwrap_or_default();
+            excused.iter().any(|(field, _)| path.ends_with(field) || path.contains(&format!("{field}[")))
+        };
+        let only = |these: &[String], those: &[String], mark: &str| -> Vec<String> {
+            let missing = these.iter().filter(|line| !those.contains(line) && !is_excused(line));
+            missing.map(|line| format!("    {mark} {line}")).collect()
+        };
+        let mut lines = only(theirs, ours, "Kafka:");
+        lines.extend(only(ours, theirs, "ours: "));
+        if !lines.is_empty() {
+            self.differences.push(format!("  {} v{}\n{}", step.name, step.version, lines.join("\n")));
+        }
+    }
+
+    /// Saves the recording, or fails with all differences.
+    pub fn finish(mut self) {
+        self.done = true;
+        match &self.peer {
+            Peer::Recorded(_, steps) => recording::save(self.name, steps),
+            Peer::Compared(_, rest) => {
+                let count = self.differences.len();
+                assert!(count == 0, "{}: {count} answers differ:\n{}", self.name, self.differences.join("\n"));
+                assert!(rest.is_empty(), "{}: {} recorded steps were not asked", self.name, rest.len());
+            }
+        }
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        assert!(self.done || std::thread::panicking(), "{}: finish() was not called", self.name);
+    }
+}
+
+impl Step {
+    fn correlation(&self) -> Option<i32> {
+        match &self.outcome {
+            Outcome::Answer(frame) => frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)),
+            _ => None,
+        }
+    }
+}
+
+impl Names {
+    fn request<'q, Q: Message<'q> + Debug>(&mut self, step: &Step) -> Vec<String> {
+        let Some(request) = step.request.clone() else { return Vec::new() };
+        let bytes: &'static [u8] = Box::leak(request.into_boxed_slice());
+        self.lines(&Q::decode(&mut Reader::new(bytes), step.version).unwrap())
+    }
+
+    fn outcome<R: Debug>(&mut self, outcome: Outcome<R>, shape: &impl Fn(&mut R, &mut Names)) -> Vec<String> {
+        match outcome {
+            Outcome::Answer(mut answer) => {
+                shape(&mut answer, self);
+                self.lines(&answer)
+            }
+            other => vec![format!("outcome = {other:?}")],
+        }
+    }
+}
