@@ -93,7 +93,7 @@ impl State {
         let deleted = self.folder.delete_logs(&logs);
         for ((partition, _), deleted) in partitions.iter().zip(deleted) {
             // After the log was closed: who wakes finds that it is gone.
-            partition.close_waits();
+            partition.was_deleted();
             if let Err(error) = deleted {
                 tracing::error!("{}-{}: its folder is not deleted: {error}", partition.topic, partition.index);
             }

@@ -8,7 +8,7 @@
 //! once; with `disk` it follows the durable end, which a flusher thread reports. A reply waits with
 //! [`Partition::committed`], a reader sees what lies below the high watermark.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -34,6 +34,7 @@ pub struct Partition {
     /// What the replica set says, readable without its lock.
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
+    deleted: AtomicBool,
     commit_waiters: CommitWaiters,
     pub(crate) fetch_waiters: FetchWaiters,
 }
@@ -92,6 +93,7 @@ impl Partition {
             high_watermark: AtomicI64::new(replica.high_watermark().0),
             replica: Mutex::new(replica),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            deleted: AtomicBool::new(false),
             log,
             commit_waiters: CommitWaiters::default(),
             fetch_waiters: FetchWaiters::default(),
@@ -161,6 +163,12 @@ impl Partition {
 
     fn failed(&self, error: &mainstem_store::StorageError) {
         tracing::error!("{}-{} takes no more writes: {error}", self.topic, self.index);
+        self.close_waits();
+    }
+
+    /// The topic is gone: whoever waits, and whoever still holds the partition, is told so.
+    pub(crate) fn was_deleted(&self) {
+        self.deleted.store(true, Ordering::SeqCst);
         self.close_waits();
     }
 
@@ -249,6 +257,9 @@ impl Partition {
         isolation: Isolation,
         read: fn(&PartitionLog, &ReadRequest) -> Result<Reading, ReadError>,
     ) -> Result<PartitionReading, ReadError> {
+        if self.deleted.load(Ordering::SeqCst) {
+            return Err(ReadError::Closed { partition: self.log.partition().clone() });
+        }
         let positions = self.positions();
         if from < positions.log_start || from > positions.log_end {
             return Err(ReadError::OutOfRange {
