@@ -37,7 +37,10 @@ pub const TARGETS: &[Target] = &[
     // On-disk structures: one line each here, in this order.
     Target { name: "disk_checkpoint", run: targets::disk_checkpoint::run },
     Target { name: "disk_clean_shutdown", run: targets::disk_clean_shutdown::run },
+    Target { name: "disk_commit_log_entry", run: targets::disk_commit_log_entry::run },
     Target { name: "disk_epoch_checkpoint", run: targets::disk_epoch_checkpoint::run },
+    Target { name: "disk_group_checkpoint", run: targets::disk_group_checkpoint::run },
+    Target { name: "disk_key_index", run: targets::disk_key_index::run },
     Target { name: "disk_log_segment", run: targets::disk_log_segment::run },
     Target { name: "disk_metadata_log", run: targets::disk_metadata_log::run },
     Target { name: "disk_metadata_snapshot", run: targets::disk_metadata_snapshot::run },

@@ -28,22 +28,25 @@ pub mod metadata_files;
 pub mod partition_log;
 mod prepare;
 mod small_file;
+mod topic_log;
 
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use config::{Compression, Durability, LogConfig};
-pub use data_folder::{DataFolder, FolderEntry, FolderReport, NewLog, StopKind};
+pub use data_folder::{DataFolder, FolderEntry, FolderReport, Grouped, Grouping, GroupsReport, NewLog, StopKind};
 pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::meta_properties::MetaProperties;
 pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
+pub use group_log::{FoundByKey, GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
     AppendContext, Appended, DurableListener, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
     ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, StoreEnv, TimestampOffset,
 };
 pub use small_file::Loaded;
+pub use topic_log::TopicLog;
 
 /// CRC-32C, the checksum of every structure here that has one.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {

@@ -9,7 +9,7 @@ use mainstem_env::MemFs;
 use mainstem_kafka::{Chunk, Reply, registry};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::produce_request::ProduceRequest;
-use mainstem_kafka_wire::messages::{RequestHeader, ResponseHeader};
+use mainstem_kafka_wire::messages::{CreatePartitionsRequest, RequestHeader, ResponseHeader};
 use mainstem_kafka_wire::{Message, Reader, Records, decode_request_header, encode_request, response_header_version};
 
 use super::batches::repair;
@@ -20,6 +20,12 @@ const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
 const JOIN_GROUP: i16 = 11;
 const SYNC_GROUP: i16 = 14;
+const CREATE_TOPICS: i16 = 19;
+const CREATE_PARTITIONS: i16 = 37;
+
+/// Partitions that one request may make here, and that a broker lets it make.
+const PARTITIONS_MAX: i64 = 64;
+const PARTITIONS_OF_A_REQUEST_MAX: i32 = 10_000;
 
 /// Frames of one input: more find nothing that fewer do not.
 const FRAMES_MAX: usize = 16;
@@ -70,6 +76,9 @@ fn frames(mut data: &[u8]) -> Vec<Vec<u8>> {
 fn send(node: &mut Node, mut frame: Vec<u8>) -> bool {
     let header = header(&frame);
     let (key, version) = header.as_ref().map_or((-1, -1), |h| (h.request_api_key, h.request_api_version));
+    if makes_many_partitions(&frame, key, version) {
+        return false;
+    }
     if key == PRODUCE {
         repair_produced(&mut frame, version);
     }
@@ -113,6 +122,24 @@ fn repair_produced(frame: &mut [u8], version: i16) {
     for place in places {
         repair(&mut frame[place]);
     }
+}
+
+/// Thousands of partitions are made in some seconds, and show nothing that a few do not.
+fn makes_many_partitions(frame: &[u8], key: i16, version: i16) -> bool {
+    let mut reader = Reader::new(frame);
+    if !matches!(decode_request_header(&mut reader), Ok(Some(_))) {
+        return false;
+    }
+    let counts: Vec<i32> = match key {
+        CREATE_TOPICS => CreateTopicsRequest::decode(&mut reader, version)
+            .map(|request| request.topics.iter().map(|topic| topic.num_partitions).collect()),
+        CREATE_PARTITIONS => CreatePartitionsRequest::decode(&mut reader, version)
+            .map(|request| request.topics.iter().map(|topic| topic.count).collect()),
+        _ => return false,
+    }
+    .unwrap_or_default();
+    let all: i64 = counts.iter().map(|count| i64::from(*count).max(0)).sum();
+    all > PARTITIONS_MAX && counts.iter().any(|count| (1..=PARTITIONS_OF_A_REQUEST_MAX).contains(count))
 }
 
 fn check_size(reply: &Reply) {

@@ -64,7 +64,7 @@ impl Node {
         let _entered = self.runtime.enter();
         let mut promise = match self.door.handle(&mut self.connection, frame) {
             Handled::Ready(reply) => return Some(reply),
-            Handled::Waiting(promise) => promise,
+            Handled::Waiting(promise) | Handled::Working(promise) => promise,
         };
         if wait {
             return Some(self.runtime.block_on(promise));

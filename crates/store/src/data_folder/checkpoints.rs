@@ -163,8 +163,15 @@ impl DataFolder {
     /// others are written all the same, and the error tells.
     ///
     /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about once a minute, and
-    /// after log starts were raised. Give all logs that are open, with the metadata log.
+    /// after log starts were raised. Give all logs that are open, with the metadata log. Groups write their own checkpoints.
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
+        let groups = self.checkpoint_groups();
+        self.write_logs(logs)?;
+        Ok(groups?)
+    }
+
+    /// The files that Kafka has too, and the metadata log's position.
+    pub(super) fn write_logs(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let mut checkpoints = self.checkpoints.lock();
         let mut next = self.known.lock().clone();
         next.positions.clear();

@@ -132,7 +132,7 @@ impl DataFolder {
     pub fn remove_due(&self) -> usize {
         let now = self.env.clock.monotonic();
         let due: Vec<_> = self.leaving.lock().extract_if(.., |(_, due)| *due <= now).collect();
-        let mut removed = 0;
+        let mut removed = self.remove_due_of_groups();
         for (path, due) in due {
             match self.env.fs.remove_dir_all(&path) {
                 Ok(()) => removed += 1,

@@ -5,16 +5,18 @@
 
 mod checkpoints;
 mod classify;
+mod groups;
 mod lifecycle;
 
 #[cfg(test)]
 mod tests;
 
 pub use classify::{FolderEntry, FolderReport, StopKind};
+pub use groups::{Grouped, Grouping, GroupsReport};
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use checkpoints::{Checkpoints, Known};
@@ -46,6 +48,8 @@ pub struct DataFolder {
     checkpoints: Mutex<Checkpoints>,
     /// `-delete` folders, and the monotonic time at which each may go.
     leaving: Mutex<Vec<(PathBuf, Duration)>>,
+    /// The partition groups, once they were asked for.
+    groups: OnceLock<groups::Groups>,
 }
 
 impl DataFolder {
@@ -71,6 +75,7 @@ impl DataFolder {
             checkpoints,
             known: Mutex::new(known),
             leaving: Mutex::default(),
+            groups: OnceLock::new(),
         };
         let found = report.parted.iter().filter(|(_, _, parting)| *parting == names::Parting::Delete);
         folder.leaving.lock().extend(found.map(|(path, ..)| (path.clone(), Duration::ZERO)));
@@ -163,7 +168,7 @@ impl DataFolder {
         self.env.fs.total_space(&self.path)
     }
 
-    /// Closes every log, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`. Logs come with
+    /// Closes every log and all groups, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`. Logs come with
     /// their high watermarks, the metadata log among them.
     ///
     /// If a log cannot be closed the others are, the folder stays marked as unclean, and the error says why.
@@ -175,7 +180,10 @@ impl DataFolder {
                 failed.get_or_insert(error);
             }
         }
-        self.write_checkpoints(logs)?;
+        if let Err(error) = self.close_groups() {
+            failed.get_or_insert(error);
+        }
+        self.write_logs(logs)?;
         if let Some(error) = failed {
             return Err(error.into());
         }

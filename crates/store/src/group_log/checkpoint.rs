@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::commit_log::End;
-use super::queue::Unsynced;
+use super::queue_files::Unsynced;
 use super::{GroupLog, GroupPartition};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};

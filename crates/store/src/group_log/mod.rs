@@ -33,6 +33,7 @@ mod key_index;
 mod open;
 mod partition;
 mod queue;
+mod queue_files;
 mod read;
 mod replay;
 mod retention;

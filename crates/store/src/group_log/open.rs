@@ -160,6 +160,12 @@ fn open_journal(
         JournalError::Repair { path, source: error, .. } => OpenError::Io { path, error },
     })?;
     report.recovery = recovery;
+    if journal.end().is_none() {
+        // Durable by name before the first append: a power cut must not leave a later file alone.
+        let begun = journal.roll(SegmentBase(0)).map_err(|error| error.to_string());
+        let begun = begun.and_then(|()| journal.flush().map_err(|error| error.to_string()));
+        begun.map_err(OpenError::Journal)?;
+    }
     Ok((journal, check.next_segment()))
 }
 

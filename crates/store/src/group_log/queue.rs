@@ -7,11 +7,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_types::{Offset, TopicId};
 
+use super::queue_files::{DIGITS, ID_FILE, QueueFiles, Unsynced, file_path};
 use crate::formats::partition_metadata;
 use crate::formats::queue_entry::{ENTRY_SIZE, QueueEntry};
 use crate::small_file;
@@ -19,8 +20,6 @@ use crate::small_file;
 const RUNS_WAITING_MAX: usize = 64;
 const ENTRIES_WAITING_MAX: i64 = 256;
 const RUNS_KEPT_MAX: usize = 128;
-const ID_FILE: &str = "partition.metadata";
-const DIGITS: usize = 20;
 
 /// The entries of one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -391,80 +390,12 @@ impl Queue {
     }
 }
 
-/// Files to sync.
-#[derive(Debug)]
-pub(crate) struct Unsynced {
-    pub(crate) dir: PathBuf,
-    pub(crate) files: Vec<PathBuf>,
-    names: bool,
-}
-
-impl Unsynced {
-    /// Makes it durable. Folders are synced up to `root`, which is durable.
-    pub(crate) fn sync(&self, fs: &dyn Fs, root: &Path) -> io::Result<()> {
-        for path in &self.files {
-            match fs.open(path, &OpenOptions::read_write()) {
-                Ok(file) => file.sync_data()?,
-                // Retention removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if self.names {
-            fs.open(&self.dir.join(ID_FILE), &OpenOptions::read_write())?.sync_data()?;
-            let mut dir = self.dir.as_path();
-            loop {
-                fs.sync_dir(dir)?;
-                match dir.parent().filter(|_| dir != root) {
-                    Some(parent) => dir = parent,
-                    None => break,
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The files of a queue, for readers without a lock.
-#[derive(Debug, Clone)]
-pub(crate) struct QueueFiles {
-    dir: PathBuf,
-    file_entries: i64,
-}
-
-impl QueueFiles {
-    /// The first offset that is not in the file of `offset`.
-    pub(crate) fn end_of_file(&self, offset: i64) -> i64 {
-        (offset.max(0) / self.file_entries + 1) * self.file_entries
-    }
-
-    /// The entries of these offsets, of one file; fewer where it ends.
-    pub(crate) fn read(&self, fs: &dyn Fs, range: std::ops::Range<i64>) -> io::Result<Vec<QueueEntry>> {
-        let first = range.start.max(0) / self.file_entries * self.file_entries;
-        let end = range.end.min(first + self.file_entries);
-        if end <= range.start {
-            return Ok(Vec::new());
-        }
-        let file = match fs.open(&file_path(&self.dir, first), &OpenOptions::read()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file?,
-        };
-        let mut bytes = vec![0; (end - range.start) as usize * ENTRY_SIZE];
-        let count = file.read_full_at(&mut bytes, ((range.start - first) as usize * ENTRY_SIZE) as u64)?;
-        Ok(crate::formats::queue_entry::decode(&bytes[..count]).collect())
-    }
-}
-
 /// Adds a batch, or another of its offsets, to a list of batches.
 pub(crate) fn push_span(spans: &mut Vec<Span>, position: u64, size: u32, last_offset: i64) {
     match spans.last_mut() {
         Some(last) if last.position == position => last.last_offset = last_offset,
         _ => spans.push(Span { position, size, last_offset }),
     }
-}
-
-fn file_path(dir: &Path, first: i64) -> PathBuf {
-    dir.join(format!("{:020}", first * ENTRY_SIZE as i64))
 }
 
 fn note(unsynced: &mut Vec<i64>, first: i64) {

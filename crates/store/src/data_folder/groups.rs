@@ -1,0 +1,379 @@
+//! The partition groups of a data folder, below `mainstem/`: which there are, and which partition is in which.
+//!
+//! ```text
+//! mainstem/shared-<number>              the common groups of the broker
+//! mainstem/topic-<topic id>-<number>    the groups of one topic
+//! mainstem/….deleted                    of a deleted topic, to be removed
+//! mainstem/….stray                      of a topic that the metadata does not know; kept
+//! ```
+//! A partition stays in the group that it was created in, whatever the settings say later. The folder is created with the first group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mainstem_types::{Offset, TopicId, TopicPartition};
+use parking_lot::Mutex;
+
+use super::DataFolder;
+use crate::config::LogConfig;
+use crate::error::{OpenError, ReadError, StorageError};
+use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, PartitionKey};
+use crate::partition_log::{StoreEnv, io_error};
+use crate::topic_log::TopicLog;
+
+const FOLDER: &str = "mainstem";
+const SHARED: &str = "shared";
+const TOPIC: &str = "topic";
+const DELETED: &str = ".deleted";
+const STRAY: &str = ".stray";
+
+/// Into which groups the partitions of a topic go (`mainstem.layout`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// The common groups, of which there are so many (`mainstem.shared.groups`).
+    Shared { groups: u32 },
+    /// Groups of the topic's own (`mainstem.groups`).
+    Topic { groups: u32 },
+}
+
+/// A partition that belongs into a group.
+#[derive(Debug, Clone)]
+pub struct Grouped {
+    pub name: TopicPartition,
+    pub topic_id: TopicId,
+    pub config: Arc<LogConfig>,
+    pub grouping: Grouping,
+}
+
+impl Grouped {
+    fn key(&self) -> PartitionKey {
+        (self.topic_id, self.name.partition)
+    }
+
+    fn live(&self) -> LivePartition {
+        LivePartition { name: self.name.clone(), topic_id: self.topic_id, config: Arc::clone(&self.config) }
+    }
+
+    /// The group that a new partition goes into.
+    fn place(&self) -> GroupName {
+        let index = self.name.partition.0.unsigned_abs();
+        match self.grouping {
+            Grouping::Topic { groups } => GroupName::Topic(self.topic_id, index % groups.max(1)),
+            Grouping::Shared { groups } => {
+                // Partitions of one topic lie in different groups, thin topics are spread.
+                let topic = crate::crc32c(&self.topic_id.0);
+                GroupName::Shared(topic.wrapping_add(index) % groups.max(1))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum GroupName {
+    Shared(u32),
+    Topic(TopicId, u32),
+}
+
+impl GroupName {
+    fn folder(&self) -> String {
+        match self {
+            GroupName::Shared(number) => format!("{SHARED}-{number}"),
+            GroupName::Topic(id, number) => format!("{TOPIC}-{id}-{number}"),
+        }
+    }
+
+    /// `None`: not the name of a group.
+    fn parse(name: &str) -> Option<GroupName> {
+        let (rest, number) = name.rsplit_once('-')?;
+        let number = number.parse().ok()?;
+        let parsed = match rest.split_once('-') {
+            None if rest == SHARED => GroupName::Shared(number),
+            Some((TOPIC, id)) => GroupName::Topic(id.parse().ok()?, number),
+            _ => return None,
+        };
+        (parsed.folder() == name).then_some(parsed)
+    }
+}
+
+/// What opening the groups found and did.
+#[derive(Debug, Default)]
+pub struct GroupsReport {
+    /// The groups that are open, by their folders.
+    pub opened: Vec<(PathBuf, GroupReport)>,
+    /// Groups of topics that the metadata does not know; renamed, not deleted.
+    pub parked: Vec<PathBuf>,
+    /// Groups that cannot be opened. Partitions that no other group has are not served.
+    pub failed: Vec<(PathBuf, OpenError)>,
+}
+
+/// The open groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    env: Arc<StoreEnv>,
+    root: PathBuf,
+    options: GroupOptions,
+    open: Mutex<BTreeMap<GroupName, Arc<GroupLog>>>,
+    /// Groups that could not be opened may have any partition of theirs.
+    failed: BTreeSet<GroupName>,
+    leaving: Mutex<Vec<PathBuf>>,
+}
+
+impl Groups {
+    fn open(folder: &DataFolder, options: GroupOptions, live: &[Grouped]) -> Result<(Groups, GroupsReport), OpenError> {
+        let (env, root) = (Arc::clone(&folder.env), folder.path.join(FOLDER));
+        let mut groups =
+            Groups { env, root, options, open: Mutex::default(), failed: BTreeSet::new(), leaving: Mutex::default() };
+        let mut report = GroupsReport::default();
+        for name in groups.list()? {
+            let path = groups.root.join(name.folder());
+            let wanted: Vec<LivePartition> = match name {
+                // Also those of other layouts now: the layout of a topic does not change, but a folder may come from elsewhere.
+                GroupName::Shared(_) => live.iter().map(Grouped::live).collect(),
+                GroupName::Topic(id, _) => live.iter().filter(|one| one.topic_id == id).map(Grouped::live).collect(),
+            };
+            if let GroupName::Topic(..) = name
+                && wanted.is_empty()
+            {
+                report.parked.push(groups.rename(&path, STRAY)?);
+                continue;
+            }
+            match GroupLog::open(&groups.env, &path, options, &wanted, folder.clean) {
+                Ok((group, opened)) => {
+                    groups.open.get_mut().insert(name, Arc::new(group));
+                    report.opened.push((path, opened));
+                }
+                Err(error) => {
+                    groups.failed.insert(name);
+                    report.failed.push((path, error));
+                }
+            }
+        }
+        Ok((groups, report))
+    }
+
+    fn list(&self) -> Result<Vec<GroupName>, OpenError> {
+        let entries = match self.env.fs.read_dir(&self.root) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(io_error(&self.root))?,
+        };
+        let names = entries.iter().filter(|entry| entry.is_dir).filter_map(|entry| entry.name.to_str());
+        let deleted = names.clone().filter(|name| name.contains(DELETED)).map(|name| self.root.join(name));
+        self.leaving.lock().extend(deleted);
+        Ok(names.filter_map(GroupName::parse).collect())
+    }
+
+    fn rename(&self, path: &Path, suffix: &str) -> Result<PathBuf, OpenError> {
+        let mut to = path.as_os_str().to_owned();
+        to.push(suffix);
+        let mut to = PathBuf::from(to);
+        let mut number = 1;
+        while self.env.fs.exists(&to).map_err(io_error(&to))? {
+            to = path.with_added_extension(format!("{}.{number}", &suffix[1..]));
+            number += 1;
+        }
+        self.env.fs.rename(path, &to).and_then(|()| self.env.fs.sync_dir(&self.root)).map_err(io_error(path))?;
+        Ok(to)
+    }
+
+    /// The partition; created in its group if no group has it.
+    fn partition(&self, wanted: &Grouped) -> Result<Arc<GroupPartition>, OpenError> {
+        let mut open = self.open.lock();
+        let (id, index) = wanted.key();
+        if let Some(found) = open.values().find_map(|group| group.partition(id, index)) {
+            return Ok(found);
+        }
+        let may_have = |name: &&GroupName| match name {
+            GroupName::Shared(_) => true,
+            GroupName::Topic(topic, _) => *topic == id,
+        };
+        if let Some(name) = self.failed.iter().find(may_have) {
+            let reason = format!("{} cannot be opened and may have it", self.root.join(name.folder()).display());
+            return Err(OpenError::Journal(reason));
+        }
+        let name = wanted.place();
+        let group = match open.get(&name) {
+            Some(group) => Arc::clone(group),
+            None => {
+                let path = self.root.join(name.folder());
+                let (group, _) = GroupLog::open(&self.env, &path, self.options, &[], true)?;
+                // The name of a group that records are acknowledged in must not be lost.
+                self.env.fs.sync_dir(&self.root).map_err(io_error(&self.root))?;
+                let group = Arc::new(group);
+                open.insert(name, Arc::clone(&group));
+                group
+            }
+        };
+        Ok(group.create(wanted.name.clone(), id, Arc::clone(&wanted.config)))
+    }
+
+    fn all(&self) -> Vec<Arc<GroupLog>> {
+        self.open.lock().values().cloned().collect()
+    }
+
+    /// Deletes partitions; the groups of a topic go with it.
+    fn delete(&self, partitions: &[Arc<GroupPartition>]) -> Vec<Result<(), OpenError>> {
+        let mut open = self.open.lock();
+        let keys: Vec<PartitionKey> =
+            partitions.iter().map(|one| (one.topic_id(), one.partition().partition)).collect();
+        let mut failed: Option<StorageError> = None;
+        for group in open.values() {
+            failed = failed.or(group.delete(&keys).err());
+        }
+        let topics: BTreeSet<TopicId> = keys.iter().map(|(topic, _)| *topic).collect();
+        let empty = |name: &GroupName, group: &Arc<GroupLog>| match name {
+            GroupName::Topic(topic, _) => topics.contains(topic) && group.partitions().is_empty(),
+            GroupName::Shared(_) => false,
+        };
+        let gone: Vec<GroupName> =
+            open.iter().filter(|(name, group)| empty(name, group)).map(|(name, _)| *name).collect();
+        for name in gone {
+            open.remove(&name);
+            match self.rename(&self.root.join(name.folder()), DELETED) {
+                Ok(path) => self.leaving.lock().push(path),
+                Err(error) => tracing::error!("the group of a deleted topic stays: {error}"),
+            }
+        }
+        // What is left over of a view costs space only: the partitions are gone all the same.
+        if let Some(error) = failed {
+            tracing::warn!("views of deleted partitions stay until the next start: {error}");
+        }
+        partitions.iter().map(|_| Ok(())).collect()
+    }
+
+    fn remove_due(&self) -> usize {
+        let mut removed = self.all().iter().map(|group| group.remove_due_files()).sum();
+        for path in std::mem::take(&mut *self.leaving.lock()) {
+            match self.env.fs.remove_dir_all(&path) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!("remove {}: {error}", path.display());
+                    self.leaving.lock().push(path);
+                }
+            }
+        }
+        removed
+    }
+}
+
+/// Does the same to every group; gives the first error.
+fn for_each(
+    groups: &[Arc<GroupLog>],
+    work: impl Fn(&GroupLog) -> Result<(), StorageError>,
+) -> Result<(), StorageError> {
+    groups.iter().map(|group| work(group)).fold(Ok(()), Result::and)
+}
+
+impl DataFolder {
+    /// Opens the groups that are there, with the partitions that the metadata knows of. To be called once, before
+    /// [`DataFolder::group_partition`].
+    pub fn open_groups(&self, options: GroupOptions, live: &[Grouped]) -> Result<GroupsReport, OpenError> {
+        let (groups, report) = Groups::open(self, options, live)?;
+        // A second call would open files twice; the first one counts.
+        let _ = self.groups.set(groups);
+        Ok(report)
+    }
+
+    fn groups(&self) -> Vec<Arc<GroupLog>> {
+        self.groups.get().map(Groups::all).unwrap_or_default()
+    }
+
+    /// The partition, in the group that has it; created in the one that it belongs into if none has.
+    pub fn group_partition(&self, wanted: &Grouped) -> Result<Arc<GroupPartition>, OpenError> {
+        match self.groups.get() {
+            Some(groups) => groups.partition(wanted),
+            None => Err(OpenError::Journal(format!("{}: the groups are not open", wanted.name))),
+        }
+    }
+
+    /// Takes partitions out of their groups. Nobody reads or writes them any more; their space is free at the latest by retention.
+    pub fn delete_group_partitions(&self, partitions: &[Arc<GroupPartition>]) -> Vec<Result<(), OpenError>> {
+        self.groups.get().map_or_else(Vec::new, |groups| groups.delete(partitions))
+    }
+
+    /// Deletes files of commit logs that no partition needs any more; gives their number.
+    pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
+        self.groups().iter().map(|group| group.remove_unneeded()).sum()
+    }
+
+    /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole. Gives the log
+    /// end. Of a group, what was written later to its other partitions goes too: a group is one log to those who replicate it.
+    pub fn truncate_to(&self, log: &TopicLog, offset: Offset) -> Result<Offset, ReadError> {
+        let partition = match log {
+            TopicLog::Partition(log) => return Ok(log.truncate_to(offset)?),
+            TopicLog::Group(partition) => partition,
+        };
+        let key = (partition.topic_id(), partition.partition().partition);
+        let group = self.groups().into_iter().find(|group| group.partition(key.0, key.1).is_some());
+        if let (Some(group), Some(position)) = (group, partition.position_of(offset)?) {
+            group.truncate_to(position)?;
+        }
+        Ok(partition.log_end())
+    }
+
+    /// Frees memory and files that nobody used lately.
+    pub fn release_idle_groups(&self) {
+        self.groups().iter().for_each(|group| group.release_idle());
+    }
+
+    /// Records of a topic that have a key, newest first. See [`GroupLog::find_by_key`].
+    pub fn find_by_key(
+        &self,
+        topic_id: TopicId,
+        key: &str,
+        max: usize,
+    ) -> Result<Vec<crate::group_log::FoundByKey>, StorageError> {
+        let mut found = Vec::new();
+        for group in self.groups() {
+            found.extend(group.find_by_key(topic_id, key, max)?);
+        }
+        found.sort_by_key(|one| std::cmp::Reverse((one.timestamp, one.offset)));
+        found.truncate(max);
+        Ok(found)
+    }
+
+    pub(super) fn checkpoint_groups(&self) -> Result<(), StorageError> {
+        for_each(&self.groups(), GroupLog::checkpoint)
+    }
+
+    pub(super) fn close_groups(&self) -> Result<(), StorageError> {
+        for_each(&self.groups(), GroupLog::close)
+    }
+
+    pub(super) fn remove_due_of_groups(&self) -> usize {
+        self.groups.get().map_or(0, Groups::remove_due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstem_types::PartitionIndex;
+
+    #[test]
+    fn names_of_groups_are_read_as_written() {
+        let ids = [TopicId([7; 16]), TopicId([0xfb; 16]), TopicId([0xff; 16])];
+        let names = ids.iter().map(|id| GroupName::Topic(*id, 3)).chain([GroupName::Shared(0), GroupName::Shared(12)]);
+        for name in names {
+            assert_eq!(GroupName::parse(&name.folder()), Some(name), "{}", name.folder());
+        }
+        for other in ["shared", "shared-", "shared-01", "shared-1.deleted", "topic-x-1", "other-1", "shared-a"] {
+            assert_eq!(GroupName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn partitions_are_spread_and_stay_within_the_number_of_groups() {
+        let place = |index, grouping| {
+            let name = TopicPartition::new("t", PartitionIndex(index));
+            Grouped { name, topic_id: TopicId([7; 16]), config: Arc::default(), grouping }.place()
+        };
+        let shared: BTreeSet<_> = (0..8).map(|index| place(index, Grouping::Shared { groups: 4 })).collect();
+        assert_eq!(shared.len(), 4);
+        assert!(shared.iter().all(|name| matches!(name, GroupName::Shared(0..4))));
+        let topic: BTreeSet<_> = (0..8).map(|index| place(index, Grouping::Topic { groups: 3 })).collect();
+        assert_eq!(topic.len(), 3);
+        assert_eq!(place(5, Grouping::Topic { groups: 0 }), GroupName::Topic(TopicId([7; 16]), 0));
+    }
+}

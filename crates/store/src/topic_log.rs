@@ -1,0 +1,246 @@
+//! The contract of a partition's log, whatever its layout: what the broker does with it.
+//!
+//! An enum, not a trait: the layouts are known, a call costs one branch, and everything that is the same stays the same type.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+
+use crate::config::LogConfig;
+use crate::error::{AppendError, LogStartError, ReadError, StorageError};
+use crate::formats::epoch_checkpoint::EpochEntry;
+use crate::formats::transaction_index::AbortedTransaction;
+use crate::group_log::GroupPartition;
+use crate::partition_log::{
+    AppendContext, Appended, DurableListener, LogPositions, PartitionLog, ProducerSummary, ReadRequest, Reading,
+    RetentionOutcome, TimestampOffset,
+};
+
+/// The log of one partition. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum TopicLog {
+    /// Layout `partition`.
+    Partition(Arc<PartitionLog>),
+    /// Layouts `topic` and `shared`.
+    Group(Arc<GroupPartition>),
+}
+
+impl From<Arc<PartitionLog>> for TopicLog {
+    fn from(log: Arc<PartitionLog>) -> Self {
+        TopicLog::Partition(log)
+    }
+}
+
+impl From<Arc<GroupPartition>> for TopicLog {
+    fn from(log: Arc<GroupPartition>) -> Self {
+        TopicLog::Group(log)
+    }
+}
+
+/// The same call on whichever log it is.
+macro_rules! of {
+    ($self:ident, $log:ident => $call:expr) => {
+        match $self {
+            TopicLog::Partition($log) => $call,
+            TopicLog::Group($log) => $call,
+        }
+    };
+}
+
+impl TopicLog {
+    /// The log, if its layout is `partition`.
+    pub fn as_partition_log(&self) -> Option<&Arc<PartitionLog>> {
+        match self {
+            TopicLog::Partition(log) => Some(log),
+            TopicLog::Group(_) => None,
+        }
+    }
+
+    /// The log, if its layout is `topic` or `shared`.
+    pub fn as_group_partition(&self) -> Option<&Arc<GroupPartition>> {
+        match self {
+            TopicLog::Partition(_) => None,
+            TopicLog::Group(log) => Some(log),
+        }
+    }
+
+    pub fn partition(&self) -> &TopicPartition {
+        of!(self, log => log.partition())
+    }
+
+    /// `None`: not known (folders of old Kafkas).
+    pub fn topic_id(&self) -> Option<TopicId> {
+        match self {
+            TopicLog::Partition(log) => log.topic_id(),
+            TopicLog::Group(log) => Some(log.topic_id()),
+        }
+    }
+
+    /// The folder of the partition or of its group.
+    pub fn folder(&self) -> PathBuf {
+        match self {
+            TopicLog::Partition(log) => log.folder(),
+            TopicLog::Group(log) => log.folder().to_owned(),
+        }
+    }
+
+    pub fn config(&self) -> Arc<LogConfig> {
+        of!(self, log => log.config())
+    }
+
+    /// Exchanges the settings; they apply from the next append or pass on.
+    pub fn set_config(&self, config: Arc<LogConfig>) {
+        of!(self, log => log.set_config(config))
+    }
+
+    pub fn positions(&self) -> LogPositions {
+        of!(self, log => log.positions())
+    }
+
+    pub fn log_start(&self) -> Offset {
+        of!(self, log => log.log_start())
+    }
+
+    pub fn log_end(&self) -> Offset {
+        of!(self, log => log.log_end())
+    }
+
+    /// Everything below is on the disk.
+    pub fn durable_end(&self) -> Offset {
+        of!(self, log => log.durable_end())
+    }
+
+    /// Bytes of the partition's batches on the disk.
+    pub fn size_bytes(&self) -> u64 {
+        of!(self, log => log.size_bytes())
+    }
+
+    /// Files that hold records of the partition.
+    pub fn segment_count(&self) -> usize {
+        of!(self, log => log.segment_count())
+    }
+
+    /// See [`PartitionLog::first_unstable_offset`].
+    pub fn first_unstable_offset(&self, high_watermark: Offset) -> Option<Offset> {
+        of!(self, log => log.first_unstable_offset(high_watermark))
+    }
+
+    pub fn producers(&self) -> Vec<ProducerSummary> {
+        of!(self, log => log.producers())
+    }
+
+    /// Forgets producers that have been silent for `producer.id.expiration.ms`; gives their number.
+    pub fn expire_producers(&self, now: TimestampMs) -> usize {
+        of!(self, log => log.expire_producers(now))
+    }
+
+    /// The newest epoch noted, with its start.
+    pub fn latest_epoch(&self) -> Option<EpochEntry> {
+        of!(self, log => log.latest_epoch())
+    }
+
+    /// See [`PartitionLog::begin_epoch`].
+    pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
+        of!(self, log => log.begin_epoch(epoch))
+    }
+
+    /// See [`PartitionLog::end_offset_for_epoch`].
+    pub fn end_offset_for_epoch(&self, requested: LeaderEpoch) -> (LeaderEpoch, Offset) {
+        of!(self, log => log.end_offset_for_epoch(requested))
+    }
+
+    /// The epoch of the record at an offset.
+    pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
+        of!(self, log => log.epoch_for_offset(offset))
+    }
+
+    /// The error that ended the log, if one did.
+    pub fn failure(&self) -> Option<StorageError> {
+        of!(self, log => log.failure())
+    }
+
+    /// Frees memory of a log that nobody writes to. Groups do that for all their partitions ([`crate::DataFolder::release_idle_groups`]).
+    pub fn release_if_idle(&self) {
+        if let TopicLog::Partition(log) = self {
+            log.release_if_idle();
+        }
+    }
+
+    /// See [`PartitionLog::append`].
+    pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
+        of!(self, log => log.append(batch, context))
+    }
+
+    /// Whole batches; may wait for the disk.
+    pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
+        of!(self, log => log.read(request))
+    }
+
+    /// Whole batches, from memory alone, or [`ReadError::WouldBlock`].
+    pub fn read_nowait(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
+        of!(self, log => log.read_nowait(request))
+    }
+
+    /// The first record with a timestamp at or above `target`, from the log start up to `upper` (exclusive).
+    pub fn find_by_time(&self, target: TimestampMs, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        of!(self, log => log.find_by_time(target, upper))
+    }
+
+    /// The first record that has the largest timestamp (ListOffsets -3).
+    pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        of!(self, log => log.find_max_timestamp(upper))
+    }
+
+    /// Aborted transactions that overlap `from..upper`, ascending by first offset.
+    pub fn aborted_transactions(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        match self {
+            TopicLog::Partition(log) => log.aborted_transactions(from, upper),
+            TopicLog::Group(log) => Ok(log.aborted_transactions(from, upper)),
+        }
+    }
+
+    /// As [`TopicLog::aborted_transactions`] up to the log end, for threads that must not wait for the disk.
+    pub fn aborted_transactions_nowait(&self, from: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
+        match self {
+            TopicLog::Partition(log) => log.aborted_transactions_nowait(from),
+            TopicLog::Group(log) => Ok(log.aborted_transactions(from, log.log_end())),
+        }
+    }
+
+    /// Applies `retention.ms` and `retention.bytes`. Files of groups go with [`crate::DataFolder::remove_unneeded`].
+    pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
+        of!(self, log => log.retention_pass(now, high_watermark))
+    }
+
+    /// Removes files whose delay is over; gives their number. Those of groups go with [`crate::DataFolder::remove_due`].
+    pub fn remove_due_files(&self) -> usize {
+        self.as_partition_log().map_or(0, |log| log.remove_due_files())
+    }
+
+    /// DeleteRecords. See [`PartitionLog::raise_log_start`].
+    pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
+        of!(self, log => log.raise_log_start(offset, high_watermark))
+    }
+
+    /// Asks for a sync of everything below `offset`; the durable listener is told. True: it is durable already.
+    pub fn request_flush(&self, offset: Offset) -> bool {
+        of!(self, log => log.request_flush(offset))
+    }
+
+    /// `flush.ms`: to be called about once a second.
+    pub fn flush_if_due(&self) {
+        of!(self, log => log.flush_if_due())
+    }
+
+    /// Syncs everything on this thread. Gives the durable end.
+    pub fn flush_blocking(&self) -> Result<Offset, StorageError> {
+        of!(self, log => log.flush_blocking())
+    }
+
+    /// Who is told of a new durable end. One listener a log; the last one set counts.
+    pub fn set_durable_listener(&self, listener: DurableListener) {
+        of!(self, log => log.set_durable_listener(listener))
+    }
+}

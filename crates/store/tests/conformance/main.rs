@@ -1,0 +1,26 @@
+//! One contract, three layouts: what every log of a partition does, whatever files it lies in. A layout is added by passing this.
+
+mod crash;
+mod node;
+mod rules;
+
+/// Runs a test for each layout.
+#[macro_export]
+macro_rules! in_every_layout {
+    ($($name:ident)*) => { $(
+        mod $name {
+            #[test]
+            fn partition() {
+                super::$name($crate::node::Layout::Partition);
+            }
+            #[test]
+            fn topic() {
+                super::$name($crate::node::Layout::Topic);
+            }
+            #[test]
+            fn shared() {
+                super::$name($crate::node::Layout::Shared);
+            }
+        }
+    )* };
+}
