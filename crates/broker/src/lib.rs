@@ -36,6 +36,7 @@ mod stop;
 mod topics;
 mod upkeep;
 
+pub use adopt::AdoptError;
 pub use blocking::{BlockingPool, Stopped};
 pub use broker::{Broker, Endpoint};
 pub use commit_wait::{Commit, CommitFailed};
@@ -44,7 +45,7 @@ pub use fetch_wait::FetchWait;
 pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
 pub use mainstem_store::{OpenError, ReadError, StoreEnv};
-pub use metadata_log::MetadataWriteError;
+pub use metadata_log::{LoadError, MetadataWriteError};
 pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading};
 pub use producer_ids::ProducerIds;
 pub use read_counters::ReadCounters;

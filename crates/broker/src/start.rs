@@ -10,7 +10,7 @@ use mainstem_metadata::config::{BrokerConfig, Listener};
 use mainstem_metadata::controller::{
     Controller, Decision, NodeAddress, NodeStart, bootstrap_records, bootstrap_records_of,
 };
-use mainstem_metadata::image::{ConfigResource, ImageDelta};
+use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta};
 use mainstem_store::{DataFolder, FolderReport, OpenError, StopKind, StoreEnv};
 use mainstem_types::{NodeId, TopicId};
 use parking_lot::Mutex;
@@ -48,7 +48,7 @@ pub enum StartError {
 /// What the start found and did, for people.
 #[derive(Debug, Default)]
 pub struct StartReport {
-    /// One line each: how the folder was left, what was scanned and cut, what was parked or is not served.
+    /// One line each: how the folder was left, what was scanned and cut, what was parked, is unreadable, not served, or not applied.
     pub lines: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Broker {
         let cleaner = Cleaner::start(&state)?;
         let blocking = Arc::new(BlockingPool::new(threads));
         let took_ms = state.env.clock.monotonic().saturating_sub(began).as_millis();
-        let report = report(&found, &opened, took_ms);
+        let report = report(&found, &opened, &image, took_ms);
         Ok((Arc::new(Broker { state, controller, blocking, maintenance, cleaner, reads: Default::default(), down: Default::default() }), report))
     }
 }
@@ -158,7 +158,7 @@ fn register(
     Ok(reply)
 }
 
-fn report(found: &FolderReport, opened: &OpenReport, took_ms: u128) -> StartReport {
+fn report(found: &FolderReport, opened: &OpenReport, image: &ClusterImage, took_ms: u128) -> StartReport {
     let mut lines = Vec::new();
     let r = &opened.recovery;
     lines.push(match found.stop {
@@ -173,7 +173,15 @@ fn report(found: &FolderReport, opened: &OpenReport, took_ms: u128) -> StartRepo
         ),
     });
     lines.extend(opened.parked.iter().map(|parked| format!("parked: {parked}")));
-    lines.extend(found.unreadable.iter().map(|(path, reason)| format!("not served: {}: {reason}", path.display())));
+    lines.extend(found.unreadable.iter().map(|(path, reason)| format!("unreadable: {}: {reason}", path.display())));
     lines.extend(opened.failed.iter().map(|failed| format!("failed: {failed}")));
+    lines.extend(not_applied(image));
     StartReport { lines }
+}
+
+/// What a Kafka would enforce and this broker does not: whoever relies on it must hear of it.
+fn not_applied(image: &ClusterImage) -> Option<String> {
+    let (rules, quotas) = (image.acls().count(), image.client_quotas().count());
+    let kept = "in the metadata, kept for a Kafka, and not applied here: every client may do everything";
+    (rules + quotas > 0).then(|| format!("WARNING: {rules} access rules (ACLs) and {quotas} client quotas are {kept}"))
 }
