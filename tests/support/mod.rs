@@ -47,7 +47,13 @@ impl Server {
 
     pub fn start_at(address: &str, data: &Path, more: &[&str]) -> Server {
         let mut command = mainstem(&["serve", "--listen", address, "--data-dir"]);
-        command.arg(data).args(more).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.arg(data).args(more);
+        Server::start_command(command)
+    }
+
+    /// Runs a command that is, or becomes, a broker, and waits until it says `ready`.
+    pub fn start_command(mut command: Command) -> Server {
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut server = Server { child: command.spawn().unwrap(), lines: Vec::new() };
         for line in BufReader::new(server.child.stdout.take().unwrap()).lines() {
             server.lines.push(line.unwrap());
@@ -61,6 +67,11 @@ impl Server {
     pub fn address(&self) -> String {
         let line = self.lines.iter().find_map(|line| line.strip_prefix("listening on ")).unwrap();
         line.split(' ').next().unwrap().to_owned()
+    }
+
+    /// Of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn says(&self, part: &str) -> bool {

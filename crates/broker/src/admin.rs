@@ -5,10 +5,13 @@
 use std::collections::BTreeSet;
 
 use mainstem_metadata::controller::{
-    AlterConfigError, ConfigAlteration, CreatePartitionsError, CreateTopicError, CreatedTopic, Decision,
-    DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, TopicRef, offsets_topic,
+    AlterConfigError, ConfigAlteration, ConfigReplacement, CreatePartitionsError, CreateTopicError, CreatedTopic,
+    Decision, DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, TopicRef, offsets_topic,
 };
 
+use mainstem_types::PartitionIndex;
+
+use crate::apply::own_partitions;
 use crate::broker::Broker;
 use crate::controller_thread::ControllerError;
 use crate::groups::OFFSETS_TOPIC;
@@ -58,8 +61,31 @@ impl Broker {
         .await
     }
 
+    /// Partitions that the metadata places on this node and that are not served: their logs could not be created or opened. What was
+    /// recorded stays; the next start tries again.
+    pub fn unserved_partitions(&self, topic: &str) -> Vec<PartitionIndex> {
+        let (image, topics) = (self.image(), self.topics());
+        let Some(topic) = image.topic(topic) else { return Vec::new() };
+        let served = topics.by_id(topic.id);
+        let is_served = |index: &PartitionIndex| served.is_some_and(|served| served.partition(*index).is_some());
+        let own = own_partitions(topic, self.state.node).map(|(index, _)| PartitionIndex(index));
+        own.filter(|index| !is_served(index)).collect()
+    }
+
+    /// One result a resource, in the order of `replacements`: what is set for it afterwards is what is named, nothing else.
+    pub async fn replace_configs(
+        &self,
+        replacements: Vec<ConfigReplacement>,
+        validate_only: bool,
+    ) -> Result<Vec<Result<(), AlterConfigError>>, ControllerError> {
+        self.change_metadata(move |controller, config, _| {
+            controller.replace_configs(&replacements, validate_only, config)
+        })
+        .await
+    }
+
     /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be, with
-    /// the reason; whoever asked finds the others in the metadata afterwards.
+    /// the reason, sorted by name; whoever asked finds the others in the metadata afterwards.
     ///
     /// Of the internal topics only that of the offsets is made this way: this broker has no use for the others.
     pub async fn auto_create_topics(&self, names: Vec<String>) -> Vec<(String, CreateTopicError)> {
@@ -83,12 +109,14 @@ impl Broker {
         };
         let failed = |(name, result): (String, Result<_, CreateTopicError>)| match result {
             Ok(_) | Err(CreateTopicError::Exists(_)) => None,
-            Err(error) => {
-                tracing::warn!("topic {name} is not created automatically: {error}");
-                Some((name, error))
-            }
+            Err(error) => Some((name, error)),
         };
-        asked.into_iter().zip(results).filter_map(failed).collect()
+        let failed: Vec<_> = asked.into_iter().zip(results).filter_map(failed).collect();
+        // Clients ask again and again, for as many names as they like: one line says it.
+        if let Some((name, error)) = failed.first() {
+            tracing::warn!("{} topics are not created automatically; {name}: {error}", failed.len());
+        }
+        failed
     }
 
     /// Creates `__consumer_offsets` if it does not exist. Groups are served when this returns.

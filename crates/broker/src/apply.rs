@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use mainstem_metadata::config::{BrokerConfig, TopicConfig};
 use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage};
-use mainstem_store::{LogConfig, PartitionLog};
+use mainstem_store::{LogConfig, NewLog, OpenError, PartitionLog, TopicLog};
 use mainstem_types::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
 
+use crate::grouped::{grouped, grouping};
 use crate::groups::OFFSETS_TOPIC;
 use crate::partition::{Partition, PartitionStart};
 use crate::settings::log_config;
@@ -89,9 +90,13 @@ impl State {
         if partitions.is_empty() {
             return;
         }
-        let logs: Vec<_> = partitions.iter().map(|(partition, delay)| (partition.log().as_ref(), *delay)).collect();
-        let deleted = self.folder.delete_logs(&logs);
-        for ((partition, _), deleted) in partitions.iter().zip(deleted) {
+        let (own, groups): (Vec<_>, Vec<_>) =
+            partitions.into_iter().partition(|(partition, _)| partition.log().as_partition_log().is_some());
+        let logs = own.iter().filter_map(|(partition, delay)| Some((&**partition.log().as_partition_log()?, *delay)));
+        let mut deleted = self.folder.delete_logs(&logs.collect::<Vec<_>>());
+        let logs = groups.iter().filter_map(|(partition, _)| partition.log().as_group_partition().cloned());
+        deleted.extend(self.folder.delete_group_partitions(&logs.collect::<Vec<_>>()));
+        for ((partition, _), deleted) in own.iter().chain(&groups).zip(deleted) {
             // After the log was closed: who wakes finds that it is gone.
             partition.was_deleted();
             if let Err(error) = deleted {
@@ -106,11 +111,22 @@ impl State {
         let broker = self.config.load();
         let mut wanted = Vec::new();
         let mut places = Vec::new();
+        let mut made: BTreeMap<TopicId, Vec<Arc<Partition>>> = BTreeMap::new();
         for topic in touched.iter().filter_map(|id| image.topic_by_id(*id)) {
             let known = topics.by_id(topic.id);
-            let config = Arc::new(log_config(&self.topic_config(image, &topic.name, &broker), &broker));
+            let config = self.topic_config(image, &topic.name, &broker);
+            let grouping = grouping(&config, &broker);
+            let config = Arc::new(log_config(&config, &broker));
             for (index, partition) in own_partitions(topic, self.node) {
                 if known.is_some_and(|known| known.partition(PartitionIndex(index)).is_some()) {
+                    continue;
+                }
+                if let Some(grouping) = grouping {
+                    let one = grouped(&topic.name, topic.id, index, &config, grouping);
+                    match self.folder.group_partition(&one) {
+                        Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log)),
+                        Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
+                    }
                     continue;
                 }
                 let name = TopicPartition::new(Arc::clone(&topic.name), PartitionIndex(index));
@@ -118,15 +134,7 @@ impl State {
                 places.push((topic, index, partition));
             }
         }
-        if wanted.is_empty() {
-            return;
-        }
-        let logs = match self.folder.create_logs(&wanted) {
-            Ok(logs) => logs,
-            Err(error) => return tracing::error!("{} partitions cannot be created: {error}", wanted.len()),
-        };
-        let mut made: BTreeMap<TopicId, Vec<Arc<Partition>>> = BTreeMap::new();
-        for (log, (topic, index, partition)) in logs.into_iter().zip(places) {
+        for (log, (topic, index, partition)) in self.create_logs(&wanted).into_iter().zip(places) {
             match log {
                 Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log)),
                 Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
@@ -135,6 +143,16 @@ impl State {
         for (id, partitions) in made {
             self.add_partitions(image, topics, id, partitions, &broker);
         }
+    }
+
+    fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<PartitionLog>, OpenError>> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        self.folder.create_logs(wanted).unwrap_or_else(|error| {
+            tracing::error!("{} partitions cannot be created: {error}", wanted.len());
+            Vec::new()
+        })
     }
 
     fn add_partitions(
@@ -158,8 +176,9 @@ impl State {
         topic: &TopicImage,
         index: i32,
         image: &PartitionImage,
-        log: Arc<PartitionLog>,
+        log: impl Into<TopicLog>,
     ) -> Arc<Partition> {
+        let log: TopicLog = log.into();
         let high_watermark = self.folder.high_watermark(log.partition());
         // One replica: what is in the log is committed, as soon as it is as durable as the topic asks.
         let high_watermark = Some(high_watermark.unwrap_or(log.durable_end()).max(log.durable_end()));

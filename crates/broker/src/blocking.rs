@@ -20,6 +20,7 @@ pub struct Stopped;
 
 /// Threads for blocking work. A thread is started when work comes and none is idle, up to the limit.
 pub struct BlockingPool {
+    name: &'static str,
     threads_max: usize,
     shared: Arc<Shared>,
 }
@@ -40,8 +41,13 @@ struct Queue {
 impl BlockingPool {
     /// At most `threads_max` threads (at least one); none is started yet.
     pub fn new(threads_max: usize) -> BlockingPool {
+        BlockingPool::named("io", threads_max)
+    }
+
+    /// As [`new`](Self::new); the threads are called by this name and a number.
+    pub fn named(name: &'static str, threads_max: usize) -> BlockingPool {
         let shared = Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() };
-        BlockingPool { threads_max: threads_max.max(1), shared: Arc::new(shared) }
+        BlockingPool { name, threads_max: threads_max.max(1), shared: Arc::new(shared) }
     }
 
     /// Runs `job` on one of the threads.
@@ -62,7 +68,7 @@ impl BlockingPool {
         queue.jobs.push_back(job);
         if queue.idle < queue.jobs.len() && queue.threads.len() < self.threads_max {
             let shared = Arc::clone(&self.shared);
-            let name = format!("io-{}", queue.threads.len());
+            let name = format!("{}-{}", self.name, queue.threads.len());
             match std::thread::Builder::new().name(name).spawn(move || work(&shared)) {
                 Ok(thread) => queue.threads.push(thread),
                 Err(error) if queue.threads.is_empty() => {

@@ -35,6 +35,7 @@ pub struct Broker {
     pub(crate) state: Arc<State>,
     pub(crate) controller: ControllerThread,
     pub(crate) blocking: Arc<BlockingPool>,
+    pub(crate) heavy: Arc<BlockingPool>,
     pub(crate) maintenance: Maintenance,
     pub(crate) cleaner: Cleaner,
     pub(crate) reads: ReadCounters,
@@ -82,6 +83,11 @@ impl Broker {
     /// Threads for work that may wait for the disk.
     pub fn blocking(&self) -> &Arc<BlockingPool> {
         &self.blocking
+    }
+
+    /// Threads for requests that need much of a processor: half as many as there are processors, so that they never take all.
+    pub fn heavy(&self) -> &Arc<BlockingPool> {
+        &self.heavy
     }
 
     /// Where looks of fetches found what they looked for.
@@ -147,6 +153,7 @@ impl Broker {
             topic.partitions.iter().for_each(|partition| partition.close_waits());
         }
         self.blocking.stop();
+        self.heavy.stop();
         let epoch = *self.state.broker_epoch.lock();
         if let Err(error) = self.state.folder.close(&self.state.all_logs(), epoch) {
             tracing::error!("the data folder is not closed orderly, the next start will check it: {error}");

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mainstem_metadata::config::CleanerConfig;
-use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction, OpenError, PartitionLog};
+use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction, OpenError, TopicLog};
 use mainstem_types::{PartitionIndex, TopicId};
 use parking_lot::{Condvar, Mutex};
 
@@ -212,7 +212,9 @@ impl Shared {
 
     fn due_work(&self, state: &State, partition: &Partition) -> Option<Cleanable> {
         let now = state.env.clock.wall_ms();
-        match partition.log().cleanable(now, partition.high_watermark()) {
+        // Compaction exists in this layout only.
+        let log = partition.log().as_partition_log()?;
+        match log.cleanable(now, partition.high_watermark()) {
             Ok(work) => work.filter(Cleanable::is_due),
             // A log that has ended said so when it did.
             Err(CompactError::Storage(_)) => None,
@@ -273,7 +275,7 @@ fn clean(
     limits: &CleanerLimits,
     pace: &mut Pace<'_>,
 ) -> Result<Option<Compaction>, CleanError> {
-    let log = partition.log();
+    let Some(log) = partition.log().as_partition_log() else { return Ok(None) };
     let Some(work) = shared.due_work(state, partition) else { return Ok(None) };
     if log.checkpointed_end() < work.end {
         log.flush_blocking()?;
@@ -284,7 +286,7 @@ fn clean(
     Ok(Some(done))
 }
 
-fn tell(log: &PartitionLog, done: &Compaction) {
+fn tell(log: &TopicLog, done: &Compaction) {
     tracing::info!(
         "{}: compacted from {} to {}, {} keys; {} segments with {} bytes became {} with {}, {} of {} records stay",
         log.partition(),

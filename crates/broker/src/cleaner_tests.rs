@@ -8,6 +8,7 @@ use mainstem_env::{Clock, Fs, ManualClock, MemFs, RealClock, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::{BatchBuilder, Codec};
+use mainstem_store::PartitionLog;
 use mainstem_store::{Origin, StoreEnv};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 
@@ -62,7 +63,7 @@ fn fill(broker: &Broker, name: &str, count: i64, keys: i64) {
 }
 
 fn log(broker: &Broker, name: &str) -> Arc<PartitionLog> {
-    Arc::clone(broker.topics().by_name(name).unwrap().partitions[0].log())
+    Arc::clone(broker.topics().by_name(name).unwrap().partitions[0].log().as_partition_log().unwrap())
 }
 
 #[test]

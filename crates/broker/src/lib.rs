@@ -9,7 +9,7 @@
 //! - No type of a wire protocol appears here; persisted records (Kafka's schemas) do.
 //!
 //! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `cleaner-N` (compaction), `group-timer`, the flushers of the journals, and
-//! `num.io.threads` for blocking work, started when there is some.
+//! `num.io.threads` for blocking work and half as many as processors for heavy requests, started when there is some.
 
 mod admin;
 mod adopt;
@@ -19,7 +19,10 @@ mod broker;
 mod cleaner;
 mod commit_wait;
 mod controller_thread;
+mod delete_records;
+mod disk;
 mod fetch_wait;
+mod grouped;
 mod groups;
 mod log_reader;
 mod maintenance;
@@ -41,12 +44,14 @@ pub use blocking::{BlockingPool, Stopped};
 pub use broker::{Broker, Endpoint};
 pub use commit_wait::{Commit, CommitFailed};
 pub use controller_thread::ControllerError;
+pub use delete_records::{DeleteRecordsError, RecordsToDelete};
+pub use disk::Disk;
 pub use fetch_wait::FetchWait;
 pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
 pub use mainstem_store::{OpenError, ReadError, StoreEnv};
 pub use metadata_log::{LoadError, MetadataWriteError};
-pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading};
+pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading, is_too_much_to_unpack};
 pub use producer_ids::ProducerIds;
 pub use read_counters::ReadCounters;
 pub use start::{StartError, StartReport};

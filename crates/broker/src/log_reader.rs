@@ -1,7 +1,7 @@
 //! Reading a whole log, batch by batch: how views are rebuilt from it.
 
 use mainstem_record::{BatchView, Batches};
-use mainstem_store::{PartitionLog, ReadChunk, ReadError, ReadRequest};
+use mainstem_store::{ReadChunk, ReadError, ReadRequest, TopicLog};
 use mainstem_types::{Offset, TopicPartition};
 
 /// Bytes that are read at once; a larger batch is read alone.
@@ -25,7 +25,7 @@ pub enum ReplayError {
 
 /// Visits every whole batch from `from` up to `upper` (exclusive), in order.
 pub(crate) fn for_each_batch(
-    log: &PartitionLog,
+    log: &TopicLog,
     from: Offset,
     upper: Offset,
     mut visit: impl FnMut(&BatchView<'_>) -> Result<(), ReplayError>,

@@ -138,6 +138,12 @@ pub(crate) fn retention(state: &State) {
             }
         }
     }
+    // Also what deleted topics left behind.
+    match state.folder.remove_unneeded() {
+        Ok(0) => {}
+        Ok(files) => tracing::info!("{files} commit log files removed that no partition needs"),
+        Err(error) => tracing::error!("commit log files are not removed: {error}"),
+    }
     if removed {
         write_checkpoints(state);
     }
@@ -148,6 +154,8 @@ fn expire_producers(state: &State) {
     for topic in state.topics.load().iter() {
         for partition in &topic.partitions {
             partition.log().expire_producers(now);
+            // Lets go of what is remembered of transactions that ended below it.
+            partition.log().first_unstable_offset(partition.high_watermark());
         }
     }
 }
@@ -155,6 +163,7 @@ fn expire_producers(state: &State) {
 /// Gives back files and memory of logs that nobody reads or writes.
 fn release_idle(state: &State) {
     state.env.release_idle_files();
+    state.folder.release_idle_groups();
     for topic in state.topics.load().iter() {
         topic.partitions.iter().for_each(|partition| partition.log().release_if_idle());
     }

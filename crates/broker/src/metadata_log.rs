@@ -12,7 +12,7 @@ use mainstem_kafka_wire::Writer;
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_metadata::image::{ClusterImage, ImageDelta, MetadataVersion, record_version};
 use mainstem_record::{BatchBuilder, BatchView, Batches, BuildError, ControlRecord};
-use mainstem_store::{Loaded, MetadataFiles, OpenError, PartitionLog, QuorumState, SnapshotId, StorageError};
+use mainstem_store::{Loaded, MetadataFiles, OpenError, PartitionLog, QuorumState, SnapshotId, StorageError, TopicLog};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, TimestampMs};
 
 use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
@@ -106,7 +106,7 @@ impl MetadataLog {
             return Err(LoadError::Gap { known: from, log_start: self.log.log_start() });
         }
         let (log, mut bytes) = (Arc::clone(&self.log), 0);
-        for_each_batch(&log, from, log.log_end(), |batch| {
+        for_each_batch(&TopicLog::from(Arc::clone(&log)), from, log.log_end(), |batch| {
             bytes += batch.size_in_bytes() as u64;
             self.replay_batch(batch, &mut loaded.image)
         })?;

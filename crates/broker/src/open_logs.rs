@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
-use mainstem_store::{FolderEntry, FolderReport, LogConfig, LogRecovery, OpenError, PartitionLog};
+use mainstem_store::{FolderEntry, FolderReport, Grouping, LogConfig, LogRecovery, OpenError, TopicLog};
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
 use crate::apply::own_partitions;
+use crate::grouped::{grouped, grouping, open_groups};
 use crate::partition::Partition;
 use crate::settings::log_config;
 use crate::state::State;
@@ -34,6 +35,7 @@ struct Wanted<'i> {
     index: i32,
     config: Arc<LogConfig>,
     entry: Option<FolderEntry>,
+    grouping: Option<Grouping>,
 }
 
 /// Opens everything and publishes the topics.
@@ -43,12 +45,15 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
     let mut entries = take_entries(state, image, folder, &mut report);
     let mut wanted = Vec::new();
     for topic in image.topics() {
-        let config = Arc::new(log_config(&state.topic_config(image, &topic.name, &broker), &broker));
+        let config = state.topic_config(image, &topic.name, &broker);
+        let grouping = grouping(&config, &broker);
+        let config = Arc::new(log_config(&config, &broker));
         for (index, _) in own_partitions(topic, state.node) {
             let entry = entries.remove(&(topic.id, index));
-            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry });
+            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry, grouping });
         }
     }
+    open_groups(state, image, &broker, &mut report);
     let logs = open_all(state, &wanted, &broker, &mut report);
     let mut partitions: HashMap<TopicId, Vec<Arc<Partition>>> = HashMap::new();
     for (wanted, log) in wanted.iter().zip(logs) {
@@ -97,7 +102,7 @@ fn take_entries(
 }
 
 /// A log, and what its recovery did.
-type Opened = Result<(Arc<PartitionLog>, LogRecovery), OpenError>;
+type Opened = Result<(TopicLog, LogRecovery), OpenError>;
 
 /// Opens or creates each log, several at a time: a recovery waits for the disk.
 fn open_all(
@@ -105,7 +110,7 @@ fn open_all(
     wanted: &[Wanted<'_>],
     broker: &BrokerConfig,
     report: &mut OpenReport,
-) -> Vec<Option<Arc<PartitionLog>>> {
+) -> Vec<Option<TopicLog>> {
     let threads = (broker.threads.recovery.max(1) as usize).min(wanted.len().div_ceil(64)).max(1);
     let next = std::sync::atomic::AtomicUsize::new(0);
     let results: Vec<Mutex<Option<Opened>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
@@ -144,17 +149,24 @@ fn take_next<'w, 'i>(
 }
 
 fn open_one(state: &State, wanted: &Wanted<'_>) -> Opened {
-    match &wanted.entry {
-        Some(entry) => {
+    match (&wanted.entry, wanted.grouping) {
+        // Where it lies is where it stays.
+        (Some(entry), _) => {
             if entry.topic_id.is_none() {
                 state.folder.adopt(entry, wanted.topic.id)?;
             }
-            state.folder.open_log(entry, Arc::clone(&wanted.config))
+            let (log, recovery) = state.folder.open_log(entry, Arc::clone(&wanted.config))?;
+            Ok((log.into(), recovery))
         }
-        None => {
+        (None, Some(grouping)) => {
+            let topic = wanted.topic;
+            let one = grouped(&topic.name, topic.id, wanted.index, &wanted.config, grouping);
+            Ok((state.folder.group_partition(&one)?.into(), LogRecovery::default()))
+        }
+        (None, None) => {
             let name = TopicPartition::new(Arc::clone(&wanted.topic.name), PartitionIndex(wanted.index));
             let log = state.folder.create_log(&name, wanted.topic.id, Arc::clone(&wanted.config))?;
-            Ok((log, LogRecovery::default()))
+            Ok((log.into(), LogRecovery::default()))
         }
     }
 }

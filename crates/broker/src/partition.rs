@@ -16,7 +16,7 @@ use mainstem_replica::{
     Acknowledge, EpochCheckError, Event, EventError, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState,
 };
 use mainstem_store::{
-    AppendContext, AppendError, Appended, Durability, Origin, PartitionLog, ReadError, ReadRequest, Reading,
+    AppendContext, AppendError, Appended, Durability, Origin, ReadError, ReadRequest, Reading, TopicLog,
 };
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TimestampMs, TopicId};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub struct Partition {
     pub topic: Arc<str>,
     pub topic_id: TopicId,
     pub index: PartitionIndex,
-    log: Arc<PartitionLog>,
+    log: TopicLog,
     replica: Mutex<ReplicaSet>,
     /// What the replica set says, readable without its lock.
     high_watermark: AtomicI64,
@@ -73,7 +73,7 @@ pub(crate) struct PartitionStart {
 }
 
 impl Partition {
-    pub(crate) fn new(log: Arc<PartitionLog>, start: PartitionStart) -> Arc<Partition> {
+    pub(crate) fn new(log: TopicLog, start: PartitionStart) -> Arc<Partition> {
         let positions = log.positions();
         let state = ReplicaSetState {
             local: start.node,
@@ -187,7 +187,21 @@ impl Partition {
         now: TimestampMs,
         zstd_allowed: bool,
     ) -> Result<Appended, AppendError> {
-        let context = AppendContext { origin, leader_epoch: self.leader_epoch(), now, zstd_allowed };
+        self.append_within(batch, origin, now, zstd_allowed, usize::MAX)
+    }
+
+    /// As [`append`](Self::append), of records that take at most `unpacked_bytes_max` when they are decompressed: with more,
+    /// nothing is appended, and the error says so ([`is_too_much_to_unpack`]).
+    pub fn append_within(
+        &self,
+        batch: &Bytes,
+        origin: Origin,
+        now: TimestampMs,
+        zstd_allowed: bool,
+        unpacked_bytes_max: usize,
+    ) -> Result<Appended, AppendError> {
+        let leader_epoch = self.leader_epoch();
+        let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {
             if let AppendError::Storage(error) = error {
                 self.failed(error);
@@ -235,7 +249,7 @@ impl Partition {
         min_one_batch: bool,
         isolation: Isolation,
     ) -> Result<PartitionReading, ReadError> {
-        self.read_with(from, max_bytes, min_one_batch, isolation, PartitionLog::read)
+        self.read_with(from, max_bytes, min_one_batch, isolation, TopicLog::read)
     }
 
     /// As [`read`](Self::read), from memory alone: [`ReadError::WouldBlock`] where that is not enough.
@@ -246,7 +260,7 @@ impl Partition {
         min_one_batch: bool,
         isolation: Isolation,
     ) -> Result<PartitionReading, ReadError> {
-        self.read_with(from, max_bytes, min_one_batch, isolation, PartitionLog::read_nowait)
+        self.read_with(from, max_bytes, min_one_batch, isolation, TopicLog::read_nowait)
     }
 
     fn read_with(
@@ -255,7 +269,7 @@ impl Partition {
         max_bytes: u32,
         min_one_batch: bool,
         isolation: Isolation,
-        read: fn(&PartitionLog, &ReadRequest) -> Result<Reading, ReadError>,
+        read: fn(&TopicLog, &ReadRequest) -> Result<Reading, ReadError>,
     ) -> Result<PartitionReading, ReadError> {
         if self.deleted.load(Ordering::SeqCst) {
             return Err(ReadError::Closed { partition: self.log.partition().clone() });
@@ -317,7 +331,7 @@ impl Partition {
     }
 
     /// The log itself: for lookups by time and epoch, retention, and administration.
-    pub fn log(&self) -> &Arc<PartitionLog> {
+    pub fn log(&self) -> &TopicLog {
         &self.log
     }
 
@@ -344,6 +358,11 @@ impl PartitionPositions {
             Isolation::ReadCommitted => self.last_stable,
         }
     }
+}
+
+/// Whether a batch was refused because its records take too much when they are decompressed.
+pub fn is_too_much_to_unpack(error: &AppendError) -> bool {
+    matches!(error, AppendError::Invalid(error) if error.is_too_much_to_unpack())
 }
 
 fn acknowledge(durability: Durability) -> Acknowledge {

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 
 use crate::adopt::{AdoptError, Adopted, adopt};
 use crate::blocking::BlockingPool;
-use crate::cleaner::Cleaner;
 use crate::broker::Broker;
+use crate::cleaner::Cleaner;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::groups::Groups;
 use crate::maintenance::Maintenance;
@@ -95,9 +95,23 @@ impl Broker {
         let maintenance = Maintenance::start(&state)?;
         let cleaner = Cleaner::start(&state)?;
         let blocking = Arc::new(BlockingPool::new(threads));
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let heavy = Arc::new(BlockingPool::named("heavy", processors / 2));
         let took_ms = state.env.clock.monotonic().saturating_sub(began).as_millis();
         let report = report(&found, &opened, &image, took_ms);
-        Ok((Arc::new(Broker { state, controller, blocking, maintenance, cleaner, reads: Default::default(), down: Default::default() }), report))
+        Ok((
+            Arc::new(Broker {
+                state,
+                controller,
+                blocking,
+                heavy,
+                maintenance,
+                cleaner,
+                reads: Default::default(),
+                down: Default::default(),
+            }),
+            report,
+        ))
     }
 }
 

@@ -33,11 +33,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Every log with its high watermark, the metadata log among them: what the checkpoints cover.
+    /// Every log that has files of its own, with its high watermark, the metadata log among them: what the checkpoints cover that are
+    /// not a group's.
     pub fn all_logs(&self) -> Vec<(Arc<PartitionLog>, Offset)> {
         let topics = self.topics.load();
         let partitions = topics.iter().flat_map(|topic| topic.partitions.iter());
-        let mut logs: Vec<_> = partitions.map(|p| (Arc::clone(p.log()), p.high_watermark())).collect();
+        let own =
+            partitions.filter_map(|p| p.log().as_partition_log().map(|log| (Arc::clone(log), p.high_watermark())));
+        let mut logs: Vec<_> = own.collect();
         logs.push((Arc::clone(&self.metadata_log), self.metadata_log.log_end()));
         logs
     }

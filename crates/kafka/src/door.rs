@@ -7,15 +7,18 @@ use bytes::Bytes;
 use mainstem_broker::Broker;
 
 use crate::fetch::session::SessionCache;
-use crate::registry;
+use crate::registry::{self, Api};
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 /// Produce: the one api whose requests may be handled while earlier ones of the same connection wait for their replies.
 const PRODUCE_KEY: i16 = 0;
 const API_VERSIONS_KEY: i16 = 18;
+/// Longer requests are handled on the threads for heavy work.
+const REACTOR_FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// Shared by all reactors.
+/// Shared by all reactors; clones share everything.
+#[derive(Clone)]
 pub struct Door {
     pub broker: Arc<Broker>,
     pub(crate) fetch_sessions: Arc<SessionCache>,
@@ -30,7 +33,7 @@ pub struct ConnectionInfo {
 }
 
 /// The state of one connection that the door keeps between its requests.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Connection {
     pub info: ConnectionInfo,
     /// From ApiVersions 3+: name and version of the client's software.
@@ -54,6 +57,7 @@ impl Door {
 
     /// Handles one request frame (without its four bytes of length). Never blocks for long.
     pub fn handle(&self, connection: &mut Connection, frame: Bytes) -> Handled {
+        let frame_len = frame.len();
         let api_key = frame.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
         let request = match Request::parse(frame) {
             Ok(Some(request)) => request,
@@ -67,7 +71,24 @@ impl Door {
         if !api.supports(request.version) && api.key != API_VERSIONS_KEY {
             return close(CloseReason::UnsupportedVersion { api: api.name, version: request.version });
         }
+        if frame_len > REACTOR_FRAME_BYTES_MAX && !is_light(api.key) {
+            return self.handle_elsewhere(api, connection.clone(), request);
+        }
         (api.handle)(self, connection, request).unwrap_or_else(close)
+    }
+
+    /// A request that names thousands of things takes its time: other connections of the reactor do not wait for it.
+    fn handle_elsewhere(&self, api: &'static Api, mut connection: Connection, request: Request) -> Handled {
+        let door = self.clone();
+        let pool = Arc::clone(self.broker.heavy());
+        Handled::waiting(async move {
+            let handled = pool.run(move || (api.handle)(&door, &mut connection, request).unwrap_or_else(close)).await;
+            match handled {
+                Ok(Handled::Ready(reply)) => reply,
+                Ok(Handled::Waiting(reply) | Handled::Working(reply)) => reply.await,
+                Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+            }
+        })
     }
 }
 
@@ -76,6 +97,11 @@ impl Connection {
     pub fn client_host(&self) -> String {
         format!("/{}", self.info.peer.ip())
     }
+}
+
+/// Apis whose long requests are no more work than short ones, or that see to it themselves.
+fn is_light(api_key: i16) -> bool {
+    matches!(api_key, PRODUCE_KEY | API_VERSIONS_KEY)
 }
 
 fn close(reason: CloseReason) -> Handled {

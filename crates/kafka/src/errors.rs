@@ -1,6 +1,6 @@
 //! From the broker's errors to Kafka's codes.
 
-use mainstem_broker::{ControllerError, EpochCheckError, ReadError};
+use mainstem_broker::{Broker, ControllerError, EpochCheckError, ReadError};
 use mainstem_coordinator::GroupError;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_metadata::controller::{AlterConfigError, CreatePartitionsError, CreateTopicError, DeleteTopicError};
@@ -97,6 +97,17 @@ pub fn controller_error_code(error: &ControllerError) -> ErrorCode {
             ErrorCode::UNKNOWN_SERVER_ERROR
         }
     }
+}
+
+/// CreateTopics and CreatePartitions: what to say of a topic that was recorded and is not served as a whole.
+pub fn unserved_error(broker: &Broker, topic: &str) -> Option<(ErrorCode, String)> {
+    let unserved = broker.unserved_partitions(topic);
+    let first = unserved.first()?;
+    let message = format!(
+        "the topic was recorded, but {} of its partitions ({first} first) cannot be served: their folders could not be created; see the broker's log, then restart the broker or delete the topic",
+        unserved.len()
+    );
+    Some((ErrorCode::KAFKA_STORAGE_ERROR, message))
 }
 
 /// CreateTopics, per topic.

@@ -8,6 +8,7 @@ mod authorized;
 mod door;
 mod errors;
 pub mod fetch;
+mod produce;
 pub mod registry;
 mod reply;
 mod request;

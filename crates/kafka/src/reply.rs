@@ -80,9 +80,16 @@ pub enum Reply {
 pub enum Handled {
     Ready(Reply),
     Waiting(Pin<Box<dyn Future<Output = Reply> + Send>>),
+    /// A request that is still being worked at: until its reply is there no further request of the connection may be handled, and it
+    /// goes on when the client leaves.
+    Working(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
 impl Handled {
+    pub fn working(future: impl Future<Output = Reply> + Send + 'static) -> Self {
+        Handled::Working(Box::pin(future))
+    }
+
     pub fn waiting(future: impl Future<Output = Reply> + Send + 'static) -> Self {
         Handled::Waiting(Box::pin(future))
     }

@@ -14,9 +14,20 @@ use bytes::Bytes;
 use mainstem_broker::Broker;
 use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
-use mainstem_kafka_wire::messages::{CreateTopicsResponse, ResponseHeader};
-use mainstem_kafka_wire::{Message, Reader, encode_request, response_header_version};
+use mainstem_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
+use mainstem_kafka_wire::messages::offset_commit_request::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use mainstem_kafka_wire::messages::offset_fetch_request::{OffsetFetchRequest, OffsetFetchRequestTopic};
+use mainstem_kafka_wire::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use mainstem_kafka_wire::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
+use mainstem_kafka_wire::messages::{
+    CreateTopicsResponse, FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupResponse, OffsetCommitResponse,
+    OffsetFetchResponse, ProduceResponse, ResponseHeader, SyncGroupResponse,
+};
+use mainstem_kafka_wire::{ErrorCode, Message, Reader, Records, encode_request, response_header_version};
 use mainstem_metadata::config::BrokerConfig;
+use mainstem_record::BatchBuilder;
 use mainstem_store::StoreEnv;
 use mainstem_types::{TimestampMs, TopicId};
 use parking_lot::Mutex;
@@ -68,7 +79,17 @@ impl TestDoor {
 
     /// A broker with default settings: a new one in memory, or the peer that the environment names.
     pub fn any() -> TestDoor {
-        let Ok(address) = std::env::var("MAINSTEM_TEST_PEER") else { return Self::start(&[]) };
+        Self::any_with(&[])
+    }
+
+    /// As [`any`](Self::any), for tests with groups: in memory, where the clock stands still, the first member of one waits for no
+    /// others.
+    pub fn any_with_groups() -> TestDoor {
+        Self::any_with(&[("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "3")])
+    }
+
+    fn any_with(settings: &[(&str, &str)]) -> TestDoor {
+        let Ok(address) = std::env::var("MAINSTEM_TEST_PEER") else { return Self::start(settings) };
         let stream = TcpStream::connect(&address).unwrap_or_else(|error| panic!("{address}: {error}"));
         stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
         TestDoor { target: Target::Peer(Mutex::new(stream)) }
@@ -105,7 +126,7 @@ impl TestDoor {
     /// What was changed is in effect when the answer comes; a peer may need a moment longer.
     pub fn settle(&self) {
         if self.is_peer() {
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(std::time::Duration::from_millis(1000));
         }
     }
 
@@ -132,6 +153,113 @@ impl TestDoor {
         assert_eq!(response.topics[0].error_code, 0, "{response:?}");
         self.settle();
         response.topics[0].topic_id
+    }
+
+    /// Produces `count` records of a few bytes, one batch. Gives the offset of the first.
+    pub fn produce(&self, topic: &str, partition: i32, count: usize) -> i64 {
+        let mut builder = BatchBuilder::new();
+        for number in 0..count {
+            builder.append(TimestampMs(START_MS), Some(b"key"), Some(format!("value {number}").as_bytes()), &[]);
+        }
+        self.produce_batch(topic, partition, &builder.build().unwrap())
+    }
+
+    /// Produces a batch as it is. Gives the offset of its first record.
+    pub fn produce_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> i64 {
+        let data = PartitionProduceData { index: partition, records: Records::Bytes(batch.into()) };
+        let topic = TopicProduceData { name: topic.into(), partition_data: vec![data], ..Default::default() };
+        let request = ProduceRequest { acks: -1, timeout_ms: 30_000, topic_data: vec![topic], ..Default::default() };
+        let response: ProduceResponse<'static> = self.call(9, &request);
+        let partition = &response.responses[0].partition_responses[0];
+        assert_eq!(partition.error_code, 0, "{response:?}");
+        partition.base_offset
+    }
+
+    /// Makes sure that this broker coordinates groups.
+    pub fn serve_groups(&self) {
+        let request = FindCoordinatorRequest { coordinator_keys: vec!["group".into()], ..Default::default() };
+        for _ in 0..100 {
+            let response: FindCoordinatorResponse<'static> = self.call(4, &request);
+            if response.coordinators[0].error_code == 0 {
+                return;
+            }
+            self.settle();
+        }
+        panic!("there is no coordinator");
+    }
+
+    /// Commits an offset of a group without members.
+    pub fn commit(&self, group: &str, topic: &str, partition: i32, offset: i64) {
+        let partition = OffsetCommitRequestPartition {
+            partition_index: partition,
+            committed_offset: offset,
+            committed_metadata: Some("".into()),
+            ..Default::default()
+        };
+        let topic = OffsetCommitRequestTopic { name: topic.into(), partitions: vec![partition], ..Default::default() };
+        let request = OffsetCommitRequest { group_id: group.into(), topics: vec![topic], ..Default::default() };
+        for _ in 0..1000 {
+            let response: OffsetCommitResponse<'static> = self.call(8, &request);
+            match ErrorCode(response.topics[0].partitions[0].error_code) {
+                ErrorCode::NONE => return,
+                ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                error => panic!("{error:?}"),
+            }
+        }
+        panic!("the coordinator does not load");
+    }
+
+    /// The offset that a group has committed; -1: none.
+    pub fn committed(&self, group: &str, topic: &str, partition: i32) -> i64 {
+        let topic = OffsetFetchRequestTopic { name: topic.into(), partition_indexes: vec![partition] };
+        let request = OffsetFetchRequest { group_id: group.into(), topics: Some(vec![topic]), ..Default::default() };
+        for _ in 0..1000 {
+            let response: OffsetFetchResponse<'static> = self.call(7, &request);
+            match ErrorCode(response.error_code) {
+                ErrorCode::NONE => return response.topics[0].partitions[0].committed_offset,
+                ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                error => panic!("{error:?}"),
+            }
+        }
+        panic!("the coordinator does not load");
+    }
+
+    /// Joins a new group as its only member, which reads `topics`, and gets its assignment. Gives the member's id.
+    pub fn join_alone(&self, group: &str, topics: &[&str]) -> String {
+        let mut subscription = vec![0, 0];
+        subscription.extend((topics.len() as u32).to_be_bytes());
+        for topic in topics {
+            subscription.extend((topic.len() as u16).to_be_bytes());
+            subscription.extend(topic.as_bytes());
+        }
+        subscription.extend((-1i32).to_be_bytes());
+        let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: (&subscription[..]).into() };
+        let join = JoinGroupRequest {
+            group_id: group.into(),
+            session_timeout_ms: 30_000,
+            rebalance_timeout_ms: 30_000,
+            protocol_type: "consumer".into(),
+            protocols: vec![protocol],
+            ..Default::default()
+        };
+        let joined: JoinGroupResponse<'static> = self.call(3, &join);
+        assert_eq!(joined.error_code, 0, "{joined:?}");
+        let assignment =
+            SyncGroupRequestAssignment { member_id: joined.member_id.clone(), assignment: (&[][..]).into() };
+        let sync = SyncGroupRequest {
+            group_id: group.into(),
+            generation_id: joined.generation_id,
+            member_id: joined.member_id.clone(),
+            assignments: vec![assignment],
+            ..Default::default()
+        };
+        let synced: SyncGroupResponse<'static> = self.call(1, &sync);
+        assert_eq!(synced.error_code, 0, "{synced:?}");
+        joined.member_id.into_owned()
     }
 
     /// Sends a request and reads its response, both in this version.
@@ -176,7 +304,7 @@ impl Here {
     pub fn wait(&self, handled: Handled) -> Reply {
         match handled {
             Handled::Ready(reply) => reply,
-            Handled::Waiting(future) => self.runtime.block_on(future),
+            Handled::Waiting(future) | Handled::Working(future) => self.runtime.block_on(future),
         }
     }
 

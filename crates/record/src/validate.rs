@@ -167,15 +167,18 @@ impl ValidationError {
             ValidationError::Framing(FramingError::LengthTooSmall { .. }) | ValidationError::Checksum { .. } => {
                 ErrorClass::CorruptMessage
             }
-            ValidationError::TooLarge { .. }
-            | ValidationError::Record(RecordError::Decompress(DecompressError::Limit { .. })) => {
-                ErrorClass::MessageTooLarge
-            }
+            ValidationError::TooLarge { .. } => ErrorClass::MessageTooLarge,
+            _ if self.is_too_much_to_unpack() => ErrorClass::MessageTooLarge,
             ValidationError::ZstdNotAllowed => ErrorClass::UnsupportedCompression,
             ValidationError::LogAppendTime => ErrorClass::InvalidTimestamp,
             ValidationError::Rejected(all) if all.any_timestamp => ErrorClass::InvalidTimestamp,
             _ => ErrorClass::InvalidRecord,
         }
+    }
+
+    /// Whether the records take more than the rules allow once they are decompressed.
+    pub fn is_too_much_to_unpack(&self) -> bool {
+        matches!(self, ValidationError::Record(RecordError::Decompress(DecompressError::Limit { .. })))
     }
 
     /// The records refused one by one, for answers that list them (Produce version 8 and later).

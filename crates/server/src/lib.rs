@@ -12,6 +12,7 @@
 
 mod connection;
 mod counters;
+mod descriptors;
 mod front;
 mod limits;
 mod listener;

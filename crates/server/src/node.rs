@@ -9,6 +9,7 @@ use mainstem_env::{RealClock, RealFs, RealRng};
 use mainstem_kafka::Door;
 use mainstem_metadata::config::BrokerConfig;
 
+use crate::descriptors::Shares;
 use crate::protocol::{ConnectionInfo, Handled, Protocol};
 use crate::server::{Opened, RunningServer, Server, StartError};
 
@@ -29,6 +30,7 @@ fn open(config: BrokerConfig) -> Result<Opened<Door>, BoxedError> {
     let flush_threads = usize::try_from(config.threads.flush)?;
     let (fs, clock, rng) = (Arc::new(RealFs), Arc::new(RealClock::new()), Arc::new(RealRng));
     let env = StoreEnv::new(fs, clock, rng, TAIL_CACHE_BYTES, flush_threads)?;
+    env.set_open_files_max(Shares::of_this_process().logs);
     let (broker, report) = Broker::start(env, Path::new(&data_dir), config)?;
     let protocol = Arc::new(Door::new(Arc::clone(&broker)));
     Ok(Opened { protocol, report: report.lines, shutdown: Box::new(move || broker.shutdown()) })

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mainstem_metadata::config::{BrokerConfig, Durability, Listener};
 
 use crate::counters::Totals;
+use crate::descriptors::Shares;
 use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 use crate::listener::{Listen, SocketOptions};
 use crate::protocol::Protocol;
@@ -160,7 +161,7 @@ pub fn front_config(config: &BrokerConfig) -> FrontConfig {
         reactors: config.threads.network.map_or(defaults.reactors, |threads| size(threads.into())),
         request_bytes_max: size(connections.request_max_bytes.into()),
         requests_in_flight_bytes_max: u64::try_from(budget).unwrap_or(u64::MAX),
-        connections_max: size(connections.max.into()),
+        connections_max: size(connections.max.into()).min(Shares::of_this_process().connections),
         connections_per_ip_max: size(connections.max_per_ip.into()),
         connections_per_ip_overrides: connections
             .max_per_ip_overrides

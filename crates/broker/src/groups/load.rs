@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstem_coordinator::{GroupConfig, GroupShard, Now};
 use mainstem_record::{BatchView, ControlKind};
-use mainstem_store::PartitionLog;
+use mainstem_store::TopicLog;
 use mainstem_types::{Offset, ProducerId};
 
 use super::shard::Shard;
@@ -28,13 +28,13 @@ fn replay(shard: &Shard) -> Result<(), ReplayError> {
 }
 
 /// The state that the whole log gives.
-pub(super) fn replayed(log: &PartitionLog, config: GroupConfig) -> Result<GroupShard, ReplayError> {
+pub(super) fn replayed(log: &TopicLog, config: GroupConfig) -> Result<GroupShard, ReplayError> {
     let mut machine = GroupShard::new(config);
     for_each_batch(log, log.log_start(), log.log_end(), |batch| replay_batch(log, &mut machine, batch))?;
     Ok(machine)
 }
 
-fn replay_batch(log: &PartitionLog, machine: &mut GroupShard, batch: &BatchView<'_>) -> Result<(), ReplayError> {
+fn replay_batch(log: &TopicLog, machine: &mut GroupShard, batch: &BatchView<'_>) -> Result<(), ReplayError> {
     let partition = log.partition();
     let header = batch.header();
     let failed = |offset, reason: String| ReplayError::Record { partition: partition.clone(), offset, reason };

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use mainstem_coordinator::{
-    DescribedGroup, FetchedTopic, GroupConfig, GroupError, HeartbeatRequest, JoinGroupRequest, JoinedGroup,
-    LeaveGroupRequest, LeftMember, ListedGroup, Now, OffsetCommitRequest, OffsetFetchRequest, Reply, ReplyToken,
-    SyncGroupRequest, SyncedGroup, partition_for_group,
+    DeletedOffsets, DescribedGroup, FetchedTopic, GroupConfig, GroupError, HeartbeatRequest, JoinGroupRequest,
+    JoinedGroup, LeaveGroupRequest, LeftMember, ListedGroup, Now, OffsetCommitRequest, OffsetDeleteRequest,
+    OffsetFetchRequest, Reply, ReplyToken, SyncGroupRequest, SyncedGroup, partition_for_group,
 };
 use mainstem_env::Clock;
 
@@ -109,6 +109,17 @@ impl Groups {
         Ok(pending)
     }
 
+    fn submit_parts(
+        &self,
+        group_id: &str,
+        operation: impl FnOnce(&mut mainstem_coordinator::GroupShard, ReplyToken) -> Vec<mainstem_coordinator::Outcome>,
+    ) -> Result<Pending, GroupError> {
+        let shard = self.shard(group_id)?;
+        let (pending, deadline) = shard.submit_parts(self.shared.token(), self.shared.now(), operation);
+        self.timer.look_at(deadline);
+        Ok(pending)
+    }
+
     pub fn join(&self, request: &JoinGroupRequest<'_>) -> Answer<JoinedGroup> {
         let pending = self.submit(request.group_id, |shard, token, now| shard.join_group(token, request, now));
         Answer::new(pending, |reply| match reply {
@@ -140,6 +151,24 @@ impl Groups {
         let pending = self.submit(request.group_id, |shard, token, now| shard.offset_commit(token, request, now));
         Answer::new(pending, |reply| match reply {
             Reply::OffsetCommit(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// Deletes an empty group with its offsets.
+    pub fn delete(&self, group_id: &str) -> Answer<()> {
+        let pending = self.submit_parts(group_id, |shard, token| shard.delete_group(token, group_id));
+        Answer::new(pending, |reply| match reply {
+            Reply::DeleteGroup(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// Deletes single offsets of a group. One result a partition, in the order of the request.
+    pub fn delete_offsets(&self, request: &OffsetDeleteRequest<'_>) -> Answer<Vec<DeletedOffsets>> {
+        let pending = self.submit_parts(request.group_id, |shard, token| shard.offset_delete(token, request));
+        Answer::new(pending, |reply| match reply {
+            Reply::OffsetDelete(result) => Some(result),
             _ => None,
         })
     }

@@ -98,6 +98,27 @@ impl Shard {
         (Pending { receiver }, state.machine.next_deadline_ms())
     }
 
+    /// Runs an operation in several parts, whose answer comes with the last. If a part cannot be appended, the rest has failed with it.
+    pub fn submit_parts(
+        &self,
+        token: ReplyToken,
+        now: Now,
+        operation: impl FnOnce(&mut GroupShard, ReplyToken) -> Vec<Outcome>,
+    ) -> (Pending, Option<u64>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        state.waiting.insert(token, sender);
+        let mut failed = None;
+        for part in operation(&mut state.machine, token) {
+            let part = match failed {
+                None => part,
+                Some(failure) => state.machine.append_failed(part, failure, now),
+            };
+            failed = failed.or(self.settle(&mut state, part, now));
+        }
+        (Pending { receiver }, state.machine.next_deadline_ms())
+    }
+
     /// Runs an operation that has several outcomes and is answered to nobody here.
     pub fn run(&self, now: Now, operation: impl FnOnce(&mut GroupShard, Now) -> Vec<Outcome>) {
         let mut state = self.state.lock();
@@ -127,24 +148,31 @@ impl Shard {
         state.deliver(replies, None);
     }
 
-    /// Appends what an outcome asks for, then hands out its answers.
-    fn settle(&self, state: &mut State, mut outcome: Outcome, now: Now) {
+    /// Appends what an outcome asks for, then hands out its answers. Gives the failure if that could not be done.
+    fn settle(&self, state: &mut State, mut outcome: Outcome, now: Now) -> Option<AppendFailure> {
+        let mut failed = None;
         loop {
             if outcome.records.is_empty() {
-                return state.deliver(outcome.replies, None);
+                state.deliver(outcome.replies, None);
+                return failed;
             }
             match self.append(&outcome.records, now.wall) {
                 Ok((base, end)) => {
                     state.machine.appended(&outcome.records, base);
-                    return state.deliver(outcome.replies, Some((&self.partition, end)));
+                    state.deliver(outcome.replies, Some((&self.partition, end)));
+                    return failed;
                 }
-                Err(failure) => outcome = state.machine.append_failed(outcome, failure, now),
+                Err(failure) => {
+                    failed = failed.or(Some(failure));
+                    outcome = state.machine.append_failed(outcome, failure, now);
+                }
             }
             if self.partition.log().failure().is_some() {
                 // Nobody is to wait for what will never be written.
                 state.deliver(std::mem::take(&mut outcome.replies), None);
                 let parked = state.machine.unload(now);
-                return state.deliver(parked, None);
+                state.deliver(parked, None);
+                return failed;
             }
         }
     }

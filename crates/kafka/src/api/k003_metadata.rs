@@ -84,7 +84,7 @@ fn to_create(broker: &Broker, version: i16, message: &MetadataRequest<'_>) -> Ve
     names.filter(|name| image.topic(name).is_none() && validate_topic_name(name).is_ok()).map(str::to_owned).collect()
 }
 
-/// `failed`: topics that should have been created for this request.
+/// `failed`: topics that should have been created for this request, sorted by name.
 fn answer(
     broker: &Broker,
     request: &Request,
@@ -164,8 +164,8 @@ impl<'v> View<'v> {
     }
 
     fn why_missing(&self, name: &str) -> ErrorCode {
-        let failed = self.failed.iter().find(|(failed, _)| failed == name);
-        match failed {
+        let failed = self.failed.binary_search_by(|(failed, _)| failed.as_str().cmp(name));
+        match failed.ok().map(|place| &self.failed[place]) {
             Some((_, error)) => create_topic_error_code(error),
             None if validate_topic_name(name).is_err() => ErrorCode::INVALID_TOPIC_EXCEPTION,
             None => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,

@@ -2,8 +2,11 @@
 //! v7: require_stable. v8: several groups, another shape. v9: member epochs (KIP-848). v10: topics by id.
 //!
 //! - A partition without a committed offset is -1, -1, "" and no error.
+//! - What is named over and over is answered once, groups and partitions alike: an offset may carry some kilobytes, and an answer
+//!   should not be larger than what there is to tell.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use mainstem_broker::TopicMap;
 use mainstem_coordinator::{FetchTopic, FetchedPartition, FetchedTopic, GroupError, OffsetFetchRequest as Fetch};
@@ -30,8 +33,9 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let topics = door.broker.topics();
     let reply = if request.version >= 8 {
         let by_id = request.version >= 10;
-        let groups =
-            message.groups.iter().map(|group| fetch_group(door, &topics, group, message.require_stable, by_id));
+        let mut seen = HashSet::with_capacity(message.groups.len());
+        let distinct = message.groups.iter().filter(|group| seen.insert(group.group_id.as_ref()));
+        let groups = distinct.map(|group| fetch_group(door, &topics, group, message.require_stable, by_id));
         request.reply(&OffsetFetchResponse { groups: groups.collect(), ..Default::default() })
     } else {
         fetch_one(door, &topics, &request, &message)
@@ -46,13 +50,14 @@ fn fetch_one(door: &Door, topics: &TopicMap, request: &Request, message: &Offset
         };
         wanted.iter().map(topic).collect::<Vec<_>>()
     });
+    let mut seen = HashSet::new();
     let fetch = Fetch {
         group_id: &message.group_id,
         member_id: None,
         member_epoch: -1,
         topics: wanted
             .as_ref()
-            .map(|wanted| wanted.iter().map(|(name, indexes)| fetch_topic(topics, name, indexes)).collect()),
+            .map(|wanted| wanted.iter().map(|(name, indexes)| fetch_topic(topics, name, indexes, &mut seen)).collect()),
         require_stable: message.require_stable,
     };
     let (fetched, error) = match door.broker.groups().fetch_offsets(&fetch) {
@@ -68,11 +73,17 @@ fn fetch_one(door: &Door, topics: &TopicMap, request: &Request, message: &Offset
     request.reply(&OffsetFetchResponse { topics: topics.collect(), error_code: error.0, ..Default::default() })
 }
 
-fn fetch_topic<'m>(topics: &TopicMap, name: &'m str, indexes: &[i32]) -> FetchTopic<'m> {
+/// The partitions that were not `seen` before.
+fn fetch_topic<'m>(
+    topics: &TopicMap,
+    name: &'m str,
+    indexes: &[i32],
+    seen: &mut HashSet<(&'m str, i32)>,
+) -> FetchTopic<'m> {
     FetchTopic {
         name,
         topic_id: topics.by_name(name).map_or(TopicId::ZERO, |topic| topic.id),
-        partitions: indexes.iter().map(|index| PartitionIndex(*index)).collect(),
+        partitions: indexes.iter().filter(|index| seen.insert((name, **index))).map(|i| PartitionIndex(*i)).collect(),
     }
 }
 
@@ -116,9 +127,10 @@ fn fetch_group(
         OffsetFetchResponseGroup { group_id: Cow::Owned(group.group_id.as_ref().to_owned()), ..Default::default() };
     let names: Option<Vec<Option<String>>> =
         group.topics.as_ref().map(|wanted| wanted.iter().map(|topic| name_of(topics, topic, by_id)).collect());
+    let mut seen = HashSet::new();
     let known = group.topics.as_ref().zip(names.as_ref()).map(|(wanted, names)| {
         let pairs = wanted.iter().zip(names).filter_map(|(topic, name)| name.as_ref().map(|name| (topic, name)));
-        pairs.map(|(topic, name)| fetch_topic(topics, name, &topic.partition_indexes)).collect()
+        pairs.map(|(topic, name)| fetch_topic(topics, name, &topic.partition_indexes, &mut seen)).collect()
     });
     let fetch = Fetch {
         group_id: &group.group_id,

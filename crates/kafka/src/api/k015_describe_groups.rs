@@ -2,6 +2,7 @@
 //! v5: flexible. v6: a group that does not exist is GROUP_ID_NOT_FOUND; before, it is a group in state Dead.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use mainstem_coordinator::{DescribedGroup as Described, GroupError, GroupState};
 use mainstem_kafka_wire::ErrorCode;
@@ -22,7 +23,10 @@ pub const API: Api = Api::new(15, "DescribeGroups", 0..=6, handle);
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeGroupsRequest<'_> = request.decode()?;
     let operations = operations(message.include_authorized_operations, authorized::GROUP);
-    let groups = message.groups.iter().map(|group_id| {
+    // A group that is named over and over is described once: the answer is not larger than what there is to tell.
+    let mut seen = HashSet::with_capacity(message.groups.len());
+    let distinct = message.groups.iter().map(Cow::as_ref).filter(|group_id| seen.insert(*group_id));
+    let groups = distinct.map(|group_id| {
         let described = door.broker.groups().describe(group_id);
         let mut group = describe(group_id, described, request.version);
         if group.error_code == 0 {

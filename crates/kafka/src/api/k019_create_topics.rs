@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use mainstem_broker::ControllerError;
+use mainstem_broker::{Broker, ControllerError};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::create_topics_response::{
@@ -18,7 +18,7 @@ use mainstem_metadata::config::ConfigEntry;
 use mainstem_metadata::controller::{CreateTopicError, CreatedTopic, NewTopic};
 
 use crate::door::{Connection, Door};
-use crate::errors::{controller_error_code, create_topic_error_code};
+use crate::errors::{controller_error_code, create_topic_error_code, unserved_error};
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
@@ -33,7 +33,10 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let topics: Vec<NewTopic> = message.topics.into_iter().map(new_topic).collect();
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move { answer(&request, &names, broker.create_topics(topics, validate_only).await) }))
+    Ok(Handled::waiting(async move {
+        let created = broker.create_topics(topics, validate_only).await;
+        answer(&request, &names, created, &broker)
+    }))
 }
 
 fn new_topic(topic: CreatableTopic<'_>) -> NewTopic {
@@ -47,9 +50,9 @@ fn new_topic(topic: CreatableTopic<'_>) -> NewTopic {
     }
 }
 
-fn answer(request: &Request, names: &[String], created: Created) -> Reply {
+fn answer(request: &Request, names: &[String], created: Created, broker: &Broker) -> Reply {
     let topics = match &created {
-        Ok(results) => names.iter().zip(results).map(|(name, result)| result_of(name, result)).collect(),
+        Ok(results) => names.iter().zip(results).map(|(name, result)| result_of(name, result, broker)).collect(),
         Err(error) => {
             let code = controller_error_code(error);
             names.iter().map(|name| refused(name, code, error.to_string())).collect()
@@ -58,9 +61,16 @@ fn answer(request: &Request, names: &[String], created: Created) -> Reply {
     request.reply(&CreateTopicsResponse { topics, ..Default::default() })
 }
 
-fn result_of<'r>(name: &'r str, result: &'r Result<CreatedTopic, CreateTopicError>) -> CreatableTopicResult<'r> {
+fn result_of<'r>(
+    name: &'r str,
+    result: &'r Result<CreatedTopic, CreateTopicError>,
+    broker: &Broker,
+) -> CreatableTopicResult<'r> {
     match result {
-        Ok(topic) => shown(name, topic),
+        Ok(topic) => match unserved_error(broker, name) {
+            None => shown(name, topic),
+            Some((code, message)) => refused(name, code, message),
+        },
         Err(error) => refused(name, create_topic_error_code(error), error.to_string()),
     }
 }

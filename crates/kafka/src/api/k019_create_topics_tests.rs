@@ -224,3 +224,20 @@ fn a_broker_that_stops_says_so() {
     let refused = one(&kafka, topic("late"));
     assert_eq!(refused.error_code, ErrorCode::NOT_CONTROLLER.0);
 }
+
+#[test]
+fn a_topic_whose_folder_cannot_be_made_is_a_storage_error_and_the_others_are_created() {
+    let kafka = TestDoor::start(&[]);
+    kafka.here().fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on("broken-1"));
+    let topics = ["broken", "whole"].map(|name| CreatableTopic { num_partitions: 3, ..topic(name) });
+    let results = create(&kafka, 7, topics.to_vec());
+    assert_eq!(ErrorCode(results[0].error_code), ErrorCode::KAFKA_STORAGE_ERROR);
+    assert!(results[0].error_message.as_deref().unwrap().contains("1 of its partitions"), "{results:?}");
+    assert_eq!(results[1].error_code, 0);
+    // The other partitions of the topic are there, and the next start makes the missing one.
+    assert_eq!(kafka.broker().topics().by_name("broken").unwrap().partitions.len(), 2);
+    let fs = kafka.here().fs.clone();
+    drop(kafka);
+    let kafka = TestDoor::start_on(fs, &[]);
+    assert_eq!(kafka.broker().topics().by_name("broken").unwrap().partitions.len(), 3);
+}

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use mainstem_broker::ControllerError;
+use mainstem_broker::{Broker, ControllerError};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
 use mainstem_kafka_wire::messages::create_partitions_response::{
@@ -15,7 +15,7 @@ use mainstem_kafka_wire::messages::create_partitions_response::{
 use mainstem_metadata::controller::{CreatePartitionsError, NewPartitions};
 
 use crate::door::{Connection, Door};
-use crate::errors::{controller_error_code, create_partitions_error_code};
+use crate::errors::{controller_error_code, create_partitions_error_code, unserved_error};
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
@@ -30,7 +30,10 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let topics: Vec<NewPartitions> = message.topics.into_iter().map(new_partitions).collect();
     let names: Vec<String> = topics.iter().map(|topic| topic.topic.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move { answer(&request, &names, broker.create_partitions(topics, validate_only).await) }))
+    Ok(Handled::waiting(async move {
+        let created = broker.create_partitions(topics, validate_only).await;
+        answer(&request, &names, created, &broker)
+    }))
 }
 
 fn new_partitions(topic: CreatePartitionsTopic<'_>) -> NewPartitions {
@@ -38,9 +41,9 @@ fn new_partitions(topic: CreatePartitionsTopic<'_>) -> NewPartitions {
     NewPartitions { topic: topic.name.into_owned(), count: topic.count, assignments }
 }
 
-fn answer(request: &Request, names: &[String], created: Created) -> Reply {
+fn answer(request: &Request, names: &[String], created: Created, broker: &Broker) -> Reply {
     let results = match created {
-        Ok(results) => names.iter().zip(results).map(|(name, result)| result_of(name, result)).collect(),
+        Ok(results) => names.iter().zip(results).map(|(name, result)| result_of(name, result, broker)).collect(),
         Err(error) => {
             let code = controller_error_code(&error);
             names.iter().map(|name| refused(name, code, error.to_string())).collect()
@@ -49,9 +52,16 @@ fn answer(request: &Request, names: &[String], created: Created) -> Reply {
     request.reply(&CreatePartitionsResponse { results, ..Default::default() })
 }
 
-fn result_of(name: &str, result: Result<i32, CreatePartitionsError>) -> CreatePartitionsTopicResult<'_> {
+fn result_of<'n>(
+    name: &'n str,
+    result: Result<i32, CreatePartitionsError>,
+    broker: &Broker,
+) -> CreatePartitionsTopicResult<'n> {
     match result {
-        Ok(_) => CreatePartitionsTopicResult { name: Cow::Borrowed(name), ..Default::default() },
+        Ok(_) => match unserved_error(broker, name) {
+            None => CreatePartitionsTopicResult { name: Cow::Borrowed(name), ..Default::default() },
+            Some((code, message)) => refused(name, code, message),
+        },
         Err(error) => refused(name, create_partitions_error_code(&error), error.to_string()),
     }
 }

@@ -176,6 +176,8 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Threads that force logs to the disk."),
     row("mainstem.grace.ms", Long, Some("10000"), AtLeast(0), ReadOnly)
         .says("How long an orderly stop waits for requests under way."),
+    row("mainstem.shared.groups", Int, Some("0"), Between(0, 1024), ReadOnly)
+        .says("Common commit logs for topics with mainstem.layout=shared; 0: one for each core. A partition stays where it is."),
     row("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide)
         .says("How many connections this node takes."),
     row("max.connections.per.ip", Int, Some("2147483647"), AtLeast(0), ClusterWide)

@@ -17,6 +17,18 @@ pub enum Durability {
     Disk,
 }
 
+/// `mainstem.layout`: where the records of a topic lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// Files of each partition, as Kafka has them.
+    #[default]
+    Partition,
+    /// A few commit logs of the topic's own (`mainstem.groups`).
+    Topic,
+    /// The broker's common commit logs.
+    Shared,
+}
+
 /// `compression.type`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompressionType {
@@ -56,7 +68,10 @@ pub struct TopicConfig {
     pub flush_messages: i64,
     /// `flush.ms`; `i64::MAX`: never for the age.
     pub flush_ms: i64,
+    /// `mainstem.groups`
+    pub groups: i32,
     pub index_interval_bytes: i32,
+    pub layout: Layout,
     pub max_compaction_lag_ms: i64,
     pub max_decompressed_message_bytes: i32,
     pub max_message_bytes: i32,
@@ -103,6 +118,13 @@ impl TopicConfig {
                 reason: format!("it is more than max.compaction.lag.ms ({})", resolved.max_compaction_lag_ms),
             });
         }
+        if resolved.cleanup_compact && resolved.layout != Layout::Partition {
+            return Err(ConfigError::Conflict {
+                key: "cleanup.policy".to_string(),
+                value: "compact".to_string(),
+                reason: "compaction exists with mainstem.layout=partition only".to_string(),
+            });
+        }
         if overrides.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
             return Err(ConfigError::Conflict {
                 key: "remote.storage.enable".to_string(),
@@ -144,7 +166,13 @@ impl TopicConfig {
             file_delete_delay_ms: values.long("file.delete.delay.ms"),
             flush_messages: values.long("flush.messages"),
             flush_ms: values.long("flush.ms"),
+            groups: values.int("mainstem.groups"),
             index_interval_bytes: values.int("index.interval.bytes"),
+            layout: match values.text("mainstem.layout") {
+                "topic" => Layout::Topic,
+                "shared" => Layout::Shared,
+                _ => Layout::Partition,
+            },
             max_compaction_lag_ms: values.long("max.compaction.lag.ms"),
             max_decompressed_message_bytes: values.int("max.decompressed.message.bytes"),
             max_message_bytes: values.int("max.message.bytes"),

@@ -103,6 +103,10 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), Effect::Works)
         .falls_back_to(&[same("mainstem.durability")])
         .says("A record counts as stored: os, in the page cache (survives a killed process); disk, after fdatasync."),
+    row("mainstem.groups", Int, Some("1"), Between(1, 1024), Effect::Works)
+        .says("With mainstem.layout=topic: into how many commit logs the partitions go. A partition stays where it is."),
+    row("mainstem.layout", Text, Some("partition"), OneOf(&["partition", "topic", "shared"]), Effect::Works)
+        .says("Where records lie: partition, files of each partition as Kafka has them; topic, a few commit logs of the topic; shared, the broker's common commit logs. Fixed when the topic is created."),
     row("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Effect::Works)
         .falls_back_to(&[same("log.cleaner.max.compaction.lag.ms")])
         .says("A record is compacted at the latest after this time."),

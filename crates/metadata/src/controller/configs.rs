@@ -13,6 +13,7 @@ use crate::config::{
 };
 use crate::image::ConfigResource;
 
+const LAYOUT: &str = "mainstem.layout";
 const MIN_IN_SYNC: &str = "min.insync.replicas";
 
 /// What to do with one key.
@@ -190,7 +191,7 @@ impl Controller {
             };
         }
         match resource.kind {
-            ConfigResource::TOPIC => check_topic_values(&values, broker)?,
+            ConfigResource::TOPIC => check_topic_values(current.as_ref(), &values, broker)?,
             _ => self.check_broker_values(resource, &alteration.operations, &values, broker)?,
         }
         let record = |key: &&str| change_record(resource, key, values.get(*key));
@@ -286,8 +287,21 @@ fn check_keys(operations: &[AlterConfigOp]) -> Result<(), AlterConfigError> {
     Ok(())
 }
 
-fn check_topic_values(values: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), AlterConfigError> {
-    TopicConfig::validate(values, broker).map(|_| ()).map_err(AlterConfigError::TopicValue)
+fn check_topic_values(
+    current: &BTreeMap<String, String>,
+    values: &BTreeMap<String, String>,
+    broker: &BrokerConfig,
+) -> Result<(), AlterConfigError> {
+    let new = TopicConfig::validate(values, broker).map_err(AlterConfigError::TopicValue)?;
+    // What an older broker took is no reason to refuse a better value.
+    let fixed = TopicConfig::resolve(current, broker).map_or(new.layout, |old| old.layout);
+    if new.layout != fixed {
+        let value = values.get(LAYOUT).cloned().unwrap_or_else(|| "partition".to_string());
+        let reason =
+            "the layout is fixed when a topic is created; create another topic and copy the records".to_string();
+        return Err(AlterConfigError::TopicValue(ConfigError::Conflict { key: LAYOUT.to_string(), value, reason }));
+    }
+    Ok(())
 }
 
 /// What the key has after the operation; `None`: nothing is set.

@@ -29,6 +29,8 @@ pub(crate) struct Replies {
     request_bytes: usize,
     /// The newest request is one that others may not overtake.
     exclusive: bool,
+    /// The newest request is being worked at: it is no mere wait.
+    working: bool,
 }
 
 impl Replies {
@@ -48,7 +50,7 @@ impl Replies {
 
     /// Whether the reply that is due is a wait of which nothing but the reply depends (a long poll).
     pub fn in_long_wait(&self) -> bool {
-        self.exclusive && matches!(self.slots.front(), Some(Slot { state: State::Waiting(_), .. }))
+        self.exclusive && !self.working && matches!(self.slots.front(), Some(Slot { state: State::Waiting(_), .. }))
     }
 
     /// Queues what a request led to. A promise is polled once here, so that all of them run; later the one in front alone is.
@@ -60,14 +62,15 @@ impl Replies {
         claim: Option<Claim>,
         cx: &mut Context<'_>,
     ) {
-        self.exclusive = !pipelined;
+        self.working = matches!(handled, Handled::Working(_));
         let state = match handled {
             Handled::Ready(reply) => State::Ready(reply),
-            Handled::Waiting(mut future) => match future.as_mut().poll(cx) {
+            Handled::Waiting(mut future) | Handled::Working(mut future) => match future.as_mut().poll(cx) {
                 Poll::Ready(reply) => State::Ready(reply),
                 Poll::Pending => State::Waiting(future),
             },
         };
+        self.exclusive = !pipelined || self.working && matches!(state, State::Waiting(_));
         // A reply that is ready needs the bytes of its request no more.
         let (request_bytes, claim) = match state {
             State::Ready(_) => (0, None),

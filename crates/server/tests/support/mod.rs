@@ -246,7 +246,7 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    fn pass(&self) {
+    pub fn pass(&self) {
         self.arrived.fetch_add(1, SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {

@@ -14,7 +14,7 @@ use mainstem_store::StoreEnv;
 use mainstem_types::{TimestampMs, TopicId};
 use tokio::runtime::Runtime;
 
-use super::link::{Link, Outcome};
+use super::link::Link;
 use super::requests::create_topic;
 
 /// What the wall clock of a node shows at its first start, in milliseconds.
@@ -126,11 +126,6 @@ impl Node {
     /// Sends a request on a connection of its own and gives the answer.
     pub fn call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> R {
         self.connect().call(version, request)
-    }
-
-    /// As [`call`](Self::call), for what may have no answer.
-    pub fn outcome<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> Outcome<R> {
-        self.connect().outcome(version, request)
     }
 
     pub fn create(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> TopicId {

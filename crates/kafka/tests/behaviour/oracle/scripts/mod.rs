@@ -7,3 +7,6 @@ mod groups;
 mod members;
 mod offsets;
 mod produce;
+mod removal;
+mod settings;
+mod topics;

@@ -1,0 +1,89 @@
+//! DeleteRecords (KIP-107): a partition begins later than it did.
+//!
+//! In memory at once; answered when the checkpoint of log starts is on the disk, so that what was said to be gone does not come back.
+//! The files go with a later pass of retention.
+
+use std::sync::Arc;
+
+use mainstem_store::{LogStartError, OpenError};
+use mainstem_types::{Offset, PartitionIndex};
+
+use crate::blocking::Stopped;
+use crate::broker::Broker;
+use crate::partition::Partition;
+use crate::topics::is_internal;
+
+/// Up to where records of one partition go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordsToDelete {
+    pub topic: String,
+    pub partition: PartitionIndex,
+    /// The first offset that stays; `None`: all that is committed goes.
+    pub before: Option<Offset>,
+}
+
+/// Why no records of a partition were deleted.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DeleteRecordsError {
+    #[error("there is no partition {topic}-{partition}")]
+    Unknown { topic: String, partition: PartitionIndex },
+    #[error("records of the internal topic {0} cannot be deleted")]
+    Internal(String),
+    #[error("records of {topic}-{partition} cannot be deleted: its cleanup.policy has no \"delete\"")]
+    Policy { topic: String, partition: PartitionIndex },
+    #[error(transparent)]
+    LogStart(Arc<LogStartError>),
+    /// They may be back after a crash.
+    #[error("the log start cannot be made durable: {0}")]
+    Checkpoint(Arc<OpenError>),
+}
+
+impl Broker {
+    /// One result a partition, in the order of `wanted`: where it begins now. Asking for less than was deleted before changes
+    /// nothing.
+    pub async fn delete_records(
+        self: &Arc<Self>,
+        wanted: Vec<RecordsToDelete>,
+    ) -> Result<Vec<Result<Offset, DeleteRecordsError>>, Stopped> {
+        let broker = Arc::clone(self);
+        self.blocking.run(move || broker.delete_records_now(&wanted)).await
+    }
+
+    fn delete_records_now(&self, wanted: &[RecordsToDelete]) -> Vec<Result<Offset, DeleteRecordsError>> {
+        let mut results: Vec<_> = wanted.iter().map(|wanted| self.raise_log_start(wanted)).collect();
+        if results.iter().any(Result::is_ok)
+            && let Err(error) = self.write_checkpoints()
+        {
+            tracing::error!("deleted records may be back after a crash: {error}");
+            let error = Arc::new(error);
+            for result in results.iter_mut().filter(|result| result.is_ok()) {
+                *result = Err(DeleteRecordsError::Checkpoint(Arc::clone(&error)));
+            }
+        }
+        results
+    }
+
+    fn raise_log_start(&self, wanted: &RecordsToDelete) -> Result<Offset, DeleteRecordsError> {
+        let (topic, partition) = (wanted.topic.clone(), wanted.partition);
+        if is_internal(&topic) {
+            return Err(DeleteRecordsError::Internal(topic));
+        }
+        let topics = self.topics();
+        let found = topics.by_name(&topic).and_then(|topic| topic.partition(partition));
+        let Some(found) = found else { return Err(DeleteRecordsError::Unknown { topic, partition }) };
+        if !found.log().config().cleanup_delete {
+            return Err(DeleteRecordsError::Policy { topic, partition });
+        }
+        found.delete_records(wanted.before).map_err(|error| DeleteRecordsError::LogStart(Arc::new(error)))
+    }
+}
+
+impl Partition {
+    /// Serves nothing below `before` any more. Gives the log start.
+    fn delete_records(&self, before: Option<Offset>) -> Result<Offset, LogStartError> {
+        let high_watermark = self.high_watermark();
+        let log_start = self.log().raise_log_start(before.unwrap_or(high_watermark), high_watermark)?;
+        self.log_start_moved();
+        Ok(log_start)
+    }
+}

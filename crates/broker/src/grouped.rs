@@ -1,0 +1,90 @@
+//! Topics whose partitions lie in common commit logs: layouts `topic` and `shared`.
+
+use std::sync::Arc;
+
+use mainstem_metadata::config::{BrokerConfig, Layout, TopicConfig};
+use mainstem_metadata::image::ClusterImage;
+use mainstem_store::{GroupOptions, GroupReport, Grouped, Grouping, LogConfig, LogRecovery};
+use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
+
+use crate::apply::own_partitions;
+use crate::open_logs::OpenReport;
+use crate::settings::log_config;
+use crate::state::State;
+
+/// Into which groups the partitions of a topic go; `None`: each has its own files.
+pub(crate) fn grouping(topic: &TopicConfig, broker: &BrokerConfig) -> Option<Grouping> {
+    match topic.layout {
+        Layout::Partition => None,
+        Layout::Topic => Some(Grouping::Topic { groups: topic.groups.max(1) as u32 }),
+        Layout::Shared => Some(Grouping::Shared { groups: shared_groups(broker) }),
+    }
+}
+
+fn shared_groups(broker: &BrokerConfig) -> u32 {
+    match broker.log.shared_groups {
+        // One for each core.
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        groups => groups.max(1) as u32,
+    }
+}
+
+pub(crate) fn grouped(
+    topic: &Arc<str>,
+    topic_id: TopicId,
+    index: i32,
+    config: &Arc<LogConfig>,
+    grouping: Grouping,
+) -> Grouped {
+    let name = TopicPartition::new(Arc::clone(topic), PartitionIndex(index));
+    Grouped { name, topic_id, config: Arc::clone(config), grouping }
+}
+
+/// Opens the groups that the folder has. Creates none.
+pub(crate) fn open_groups(state: &State, image: &ClusterImage, broker: &BrokerConfig, report: &mut OpenReport) {
+    let mut live = Vec::new();
+    for topic in image.topics() {
+        let config = state.topic_config(image, &topic.name, broker);
+        let Some(grouping) = grouping(&config, broker) else { continue };
+        let config = Arc::new(log_config(&config, broker));
+        let own = own_partitions(topic, state.node);
+        live.extend(own.map(|(index, _)| grouped(&topic.name, topic.id, index, &config, grouping)));
+    }
+    let opened = match state.folder.open_groups(GroupOptions::default(), &live) {
+        Ok(opened) => opened,
+        Err(error) => return report.failed.push(format!("the partition groups are not served: {error}")),
+    };
+    for (path, group) in &opened.opened {
+        report.recovery += recovery(group);
+        let damaged = group.damaged.iter().map(|place| format!("{} is damaged: {place}", path.display()));
+        report.failed.extend(damaged);
+        let unreadable = group.unreadable.iter().map(|(path, why)| format!("unreadable: {}: {why}", path.display()));
+        report.failed.extend(unreadable);
+        if group.recovery.shorter_than_checkpoint {
+            report
+                .failed
+                .push(format!("{} is shorter than its checkpoint: durable records are missing", path.display()));
+        }
+        if group.unknown > 0 {
+            let count = group.unknown;
+            tracing::info!(
+                "{}: records of {count} partitions that the metadata does not know (deleted topics) stay until retention takes their files",
+                path.display()
+            );
+        }
+    }
+    report.parked.extend(opened.parked.iter().map(|path| format!("a group of an unknown topic as {}", path.display())));
+    let failed = opened.failed.iter();
+    report.failed.extend(failed.map(|(path, error)| format!("{} is not served: {error}", path.display())));
+}
+
+fn recovery(group: &GroupReport) -> LogRecovery {
+    LogRecovery {
+        logs: 1,
+        segments_scanned: group.recovery.segments_scanned as usize,
+        bytes_scanned: group.recovery.bytes_scanned,
+        bytes_cut: group.recovery.cut.map_or(0, |cut| cut.bytes),
+        segments_parked: group.recovery.parked.len(),
+        indexes_rebuilt: group.views_rebuilt,
+    }
+}

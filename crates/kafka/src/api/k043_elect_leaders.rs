@@ -1,0 +1,69 @@
+//! ElectLeaders (43), versions 0-2: asks for other leaders. v1: unclean elections, an error of the whole. v2: flexible.
+//!
+//! A partition of one node that is served has the only leader that it can have: ELECTION_NOT_NEEDED. A request for all
+//! partitions lists those that are not so, hence none.
+
+use std::borrow::Cow;
+
+use mainstem_kafka_wire::ErrorCode;
+use mainstem_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
+use mainstem_kafka_wire::messages::elect_leaders_response::{
+    ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
+};
+use mainstem_metadata::image::{ClusterImage, NO_LEADER};
+
+use crate::door::{Connection, Door};
+use crate::registry::Api;
+use crate::reply::{CloseReason, Handled};
+use crate::request::Request;
+
+pub const API: Api = Api::new(43, "ElectLeaders", 0..=2, handle);
+
+const PREFERRED: i8 = 0;
+const UNCLEAN: i8 = 1;
+
+fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+    let message: ElectLeadersRequest<'_> = request.decode()?;
+    let mut response = ElectLeadersResponse::default();
+    if !matches!(message.election_type, PREFERRED | UNCLEAN) {
+        response.error_code = ErrorCode::INVALID_REQUEST.0;
+        return Ok(Handled::Ready(request.reply(&response)));
+    }
+    let image = door.broker.image();
+    let asked = message.topic_partitions.iter().flatten();
+    response.replica_election_results = asked.map(|topic| elect(&image, topic, message.election_type)).collect();
+    Ok(Handled::Ready(request.reply(&response)))
+}
+
+fn elect<'m>(image: &ClusterImage, asked: &'m TopicPartitions<'_>, election_type: i8) -> ReplicaElectionResult<'m> {
+    let result = |index: &i32| {
+        let (error, message) = outcome(image, &asked.topic, *index, election_type);
+        PartitionResult { partition_id: *index, error_code: error.0, error_message: Some(message) }
+    };
+    ReplicaElectionResult {
+        topic: Cow::Borrowed(asked.topic.as_ref()),
+        partition_result: asked.partitions.iter().map(result).collect(),
+    }
+}
+
+fn outcome(image: &ClusterImage, topic: &str, index: i32, election_type: i8) -> (ErrorCode, Cow<'static, str>) {
+    let Some(found) = image.topic(topic) else {
+        return (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("No such topic as {topic}").into());
+    };
+    match found.partitions.get(&index) {
+        None => (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("No such partition as {topic}-{index}").into()),
+        Some(partition) if partition.leader != NO_LEADER => {
+            (ErrorCode::ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.".into())
+        }
+        Some(_) if election_type == PREFERRED => {
+            (ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.".into())
+        }
+        Some(_) => {
+            (ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.".into())
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "k043_elect_leaders_tests.rs"]
+mod tests;

@@ -1,0 +1,44 @@
+//! How the file descriptors that the process may have are shared out, so that a flood of connections leaves the logs theirs: half for the
+//! files of logs, an eighth (256 at most) for everything else, the rest for connections.
+
+/// What every Unix allows.
+const LIMIT_ASSUMED: u64 = 256;
+const OTHER_MAX: u64 = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Files that the logs may keep open.
+    pub logs: usize,
+    /// Connections, whatever `max.connections` says.
+    pub connections: usize,
+}
+
+impl Shares {
+    /// Raises the limit as far as it goes first.
+    pub fn of_this_process() -> Shares {
+        let limit = mainstem_env::raise_open_files_limit().unwrap_or_else(|error| {
+            tracing::warn!("the limit of open files is not known: {error}");
+            LIMIT_ASSUMED
+        });
+        Shares::of(limit)
+    }
+
+    fn of(limit: u64) -> Shares {
+        let (logs, other) = (limit / 2, (limit / 8).min(OTHER_MAX));
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Shares { logs: size(logs), connections: size(limit - logs - other).max(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gets_its_share() {
+        assert_eq!(Shares::of(300), Shares { logs: 150, connections: 113 });
+        assert_eq!(Shares::of(20_000), Shares { logs: 10_000, connections: 9_744 });
+        assert_eq!(Shares::of(0), Shares { logs: 0, connections: 1 });
+        assert!(Shares::of(u64::MAX).connections > 1 << 60);
+    }
+}

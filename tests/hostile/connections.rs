@@ -1,0 +1,88 @@
+//! More connections than there may be.
+
+use std::net::{SocketAddr, TcpStream};
+
+use mainstem_kafka_wire::messages::{ApiVersionsRequest, CreateTopicsResponse, ProduceResponse};
+use mainstem_record::Codec;
+
+use crate::bed::{Bed, MIB};
+use crate::wire::{self, Outcome, receive, send};
+
+/// Whether a new connection is served. One that is refused is closed at once.
+fn is_served(socket: &mut TcpStream) -> bool {
+    send(socket, &wire::request(0, &ApiVersionsRequest::default()));
+    matches!(receive(socket), Outcome::Answer(_))
+}
+
+impl Bed {
+    /// Waits until so many connections find a place at the same time.
+    pub fn wait_until_served(&self, count: usize) {
+        let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+        loop {
+            let mut sockets: Vec<TcpStream> = (0..count).map(|_| self.socket()).collect();
+            if sockets.iter_mut().all(is_served) {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "places are not given back");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_flood_beyond_max_connections_is_turned_away() {
+    let bed = Bed::start(&["max.connections=100"]);
+    bed.endure("max.connections", 48 * MIB, |bed| {
+        bed.wait_until_served(1);
+        let mut sockets: Vec<TcpStream> = (0..2000).map(|_| bed.socket()).collect();
+        let served = sockets.iter_mut().filter_map(|socket| is_served(socket).then_some(())).count();
+        // The calm client has one, and the one that made its topic may not have left yet.
+        assert!((98..=100).contains(&served), "{served} connections were served");
+        drop(sockets);
+        bed.wait_until_served(90);
+    });
+}
+
+#[test]
+fn a_flood_from_one_address_leaves_room_for_others() {
+    let bed = Bed::start(&["max.connections.per.ip=50"]);
+    bed.endure("max.connections.per.ip", 48 * MIB, |bed| {
+        bed.wait_until_served(1);
+        let mut sockets: Vec<TcpStream> = (0..500).map(|_| bed.socket()).collect();
+        let served = sockets.iter_mut().filter_map(|socket| is_served(socket).then_some(())).count();
+        assert!((48..=50).contains(&served), "{served} connections were served");
+        let mut other = connect_from([127, 0, 0, 2], bed.address);
+        assert!(is_served(&mut other), "another address has places of its own");
+    });
+}
+
+fn connect_from(ip: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((ip, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+    socket.into()
+}
+
+/// Connections take descriptors, and so do files: the first may not starve the second.
+#[test]
+fn connections_without_limit_leave_descriptors_for_files() {
+    let bed = Bed::start_with_descriptors(300);
+    let mut client = bed.connect();
+    bed.endure("descriptors", 64 * MIB, |bed| {
+        let sockets: Vec<TcpStream> = (0..600).map(|_| bed.socket()).collect();
+        // Files can be made, opened and written in the midst of it.
+        for number in 0..10 {
+            let name = format!("during-{number}");
+            let created: CreateTopicsResponse<'_> = client.ask(7, &wire::create_topic(&name, 4, &[]));
+            assert_eq!(created.topics[0].error_code, 0, "{created:?}");
+            let batch = wire::batch(Codec::None, &[b"x"]);
+            let batches: Vec<(i32, &[u8])> = (0..4).map(|partition| (partition, &batch[..])).collect();
+            let produced: ProduceResponse<'_> = client.ask(9, &wire::produce(&name, &batches));
+            let failed = produced.responses[0].partition_responses.iter().find(|partition| partition.error_code != 0);
+            assert_eq!(failed, None);
+        }
+        drop(sockets);
+        bed.wait_until_served(20);
+    });
+}
