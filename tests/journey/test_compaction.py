@@ -23,7 +23,8 @@ def compact(folder, content, at_least):
     def clean():
         # A segment is rolled by the append that comes after its time.
         content.write_committed("compacted", 5, keys=KEYS)
-        content.consume_in_group("classic", "compacted")
+        content.write_committed("other", 1)
+        content.consume_in_group("classic", "other")
         return cleaned_to(folder, "compacted") > at_least and cleaned_to(folder, "__consumer_offsets") > 0
     wait_until(clean, "the topic and the offsets are compacted", pause_seconds=0.5)
 
@@ -49,6 +50,8 @@ def test_what_mainstem_has_compacted_is_read_by_kafka(make_folder):
     content = Content(folder)
     folder.start(folder.mainstem)
     content.create_topic("compacted", cleanup_policy="compact")
+    content.create_topic("other")
+    content.write_committed("other", 10)
     for codec in CODECS:
         content.write_committed("compacted", 100, codec, keys=KEYS)
     compact(folder, content, 400)
