@@ -88,6 +88,8 @@ fn replicas_keep_their_folders_when_the_set_changes() {
     apply(&mut image, &[change(1, 0, |c| c.directories = Some(vec![id(9)]))]).unwrap();
     apply(&mut image, &[change(1, 0, |c| c.replicas = Some(vec![2, 1]))]).unwrap();
     assert_eq!(image.partition(id(1), 0).unwrap().directories, [DIRECTORY_UNASSIGNED, id(9)]);
+    apply(&mut image, &[change(1, 0, |c| c.directories = Some(Vec::new()))]).unwrap();
+    assert_eq!(image.partition(id(1), 0).unwrap().directories, [DIRECTORY_MIGRATING; 2], "one for each replica");
 }
 
 #[test]

@@ -117,6 +117,8 @@ impl PartitionImage {
         }
         if let Some(directories) = &record.directories {
             self.directories.clone_from(directories);
+            // One for each replica, whatever the record says: a snapshot of this image is read that way.
+            self.directories.resize(self.replicas.len(), DIRECTORY_MIGRATING);
         }
         if record.leader != LEADER_UNCHANGED {
             self.leader = record.leader;
