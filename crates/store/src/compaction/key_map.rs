@@ -22,7 +22,7 @@ pub(super) fn build(
     let seed = pass.log.env().rng.next_u64().unwrap_or(0);
     let mut map = OffsetMap::new(pass.limits.dedupe_bytes, pass.limits.load_factor, keys, seed);
     let mut transactions = Transactions::default();
-    transactions.expect(pass.log.aborted_transactions(from, end).map_err(CompactError::of_read)?);
+    transactions.announce(pass.log.aborted_transactions(from, end).map_err(CompactError::of_read)?);
     let mut scratch = Vec::new();
     for segment in dirty {
         let position = match segment.base < from {

@@ -151,7 +151,7 @@ impl Pass<'_> {
         transactions.still_aborted.clear();
         for segment in group {
             let aborted = log.aborted_transactions(segment.base, segment.next).map_err(CompactError::of_read)?;
-            transactions.expect(aborted);
+            transactions.announce(aborted);
             let mut reader = SegmentReader::open(log, segment, 0, self.buffer_bytes())?;
             first.get_or_insert_with(|| reader.file());
             while let Some(batch) = reader.next(log, control)? {

@@ -34,7 +34,7 @@ pub(super) struct Transactions {
 
 impl Transactions {
     /// Aborted transactions that overlap the part that comes next. One that was told before does no harm.
-    pub(super) fn expect(&mut self, aborted: Vec<AbortedTransaction>) {
+    pub(super) fn announce(&mut self, aborted: Vec<AbortedTransaction>) {
         for transaction in aborted {
             let key = (transaction.first_offset, transaction.last_offset, transaction.producer_id);
             if self.known.insert(key, transaction).is_none() {

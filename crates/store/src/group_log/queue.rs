@@ -1,3 +1,4 @@
+// long: one structure, whose writer and reader share the runs in memory; the two do not make sense apart.
 //! The consume queue of a partition: where the batch of each offset is.
 //!
 //! The newest entries are in memory, one run for each batch, and are written to the files in batches; readers look in both. Files hold a
