@@ -50,6 +50,9 @@ pub enum AppendError {
     /// Nothing of the batch was written; the log goes on as soon as there is room again.
     #[error("{partition}: no space left on the device for {bytes} bytes; free space, then send it again")]
     DiskFull { partition: TopicPartition, bytes: u64 },
+    /// What is left is kept for reads, deletions and administration.
+    #[error("{partition}: the disk is nearly full (mainstem.disk.free.min.bytes); free space, then send it again")]
+    DiskReserve { partition: TopicPartition },
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The log was closed, or its topic deleted.

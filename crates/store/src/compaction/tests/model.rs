@@ -147,7 +147,12 @@ impl Model {
             Op::Compact { keys_max, later_ms } => {
                 self.now += later_ms;
                 self.checkpoint();
-                let limits = CleanerLimits { dedupe_bytes: (keys_max + 1) * 24, load_factor: 1.0, ..LIMITS };
+                let limits = CleanerLimits {
+                    dedupe_bytes: (keys_max + 1) * 24,
+                    load_factor: 1.0,
+                    transactions_replace: false,
+                    ..LIMITS
+                };
                 let now = TimestampMs(self.now);
                 let work = self.log.cleanable(now, self.log.log_end()).unwrap().unwrap();
                 let done = self.log.compact(&work, &limits, now, &mut Unthrottled).unwrap();
@@ -201,7 +206,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
     fn a_compacted_log_is_a_table_that_survives_stops(ops in prop::collection::vec(op(), 1..60)) {
