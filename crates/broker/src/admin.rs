@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use mainstem_metadata::controller::{
     AlterConfigError, ConfigAlteration, ConfigReplacement, CreatePartitionsError, CreateTopicError, CreatedTopic,
-    Decision, DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, TopicRef, offsets_topic,
+    Decision, DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, ReassignError, Reassignment, TopicRef,
+    UnregisterBrokerError, offsets_topic,
 };
 
 use mainstem_types::PartitionIndex;
@@ -82,6 +83,25 @@ impl Broker {
             controller.replace_configs(&replacements, validate_only, config)
         })
         .await
+    }
+
+    /// One result a partition, in the order of `wanted`: whether it is where it is asked to be.
+    pub async fn alter_reassignments(
+        &self,
+        wanted: Vec<Reassignment>,
+        may_change_factor: bool,
+    ) -> Result<Vec<Result<(), ReassignError>>, ControllerError> {
+        self.change_metadata(move |controller, _, _| {
+            let results = wanted.iter().map(|one| controller.check_reassignment(one, may_change_factor));
+            Decision { records: Vec::new(), reply: results.collect() }
+        })
+        .await
+    }
+
+    /// Forgets a node that will not come back.
+    pub async fn unregister_broker(&self, id: i32) -> Result<Result<(), UnregisterBrokerError>, ControllerError> {
+        let node = self.state.node;
+        self.change_metadata(move |controller, _, _| controller.unregister_broker(id, node)).await
     }
 
     /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be, with

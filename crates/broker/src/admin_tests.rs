@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use mainstem_env::{CrashPolicy, ManualClock, MemFs, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::controller::{AlterConfigOp, AlterConfigOperation};
+use mainstem_metadata::image::ConfigResource;
 use mainstem_store::StoreEnv;
 use mainstem_types::TimestampMs;
 
@@ -96,4 +98,25 @@ fn a_stopped_broker_changes_nothing() {
     assert!(matches!(wait(broker.refill_producer_ids()), Err(ControllerError::Stopping)));
     assert_eq!(wait(broker.auto_create_topics(names(&["a"]))), []);
     assert!(broker.topics().is_empty());
+}
+
+#[test]
+fn settings_of_the_broker_that_are_no_topic_s_reach_the_logs_at_once() {
+    let broker = start(&MemFs::new(), &[]);
+    assert_eq!(wait(broker.auto_create_topics(names(&["a"]))), []);
+    let expiration = |broker: &Broker| {
+        let topics = broker.topics();
+        let partition = topics.by_name("a").unwrap().partitions[0].clone();
+        partition.log().config().producer_id_expiration_ms
+    };
+    assert_eq!(expiration(&broker), 86_400_000);
+    let operation = AlterConfigOp {
+        key: "producer.id.expiration.ms".to_owned(),
+        operation: AlterConfigOperation::Set,
+        value: Some("5000".to_owned()),
+    };
+    let alteration = ConfigAlteration { resource: ConfigResource::cluster_default(), operations: vec![operation] };
+    assert_eq!(wait(broker.alter_configs(vec![alteration], false)).unwrap(), [Ok(())]);
+    assert_eq!(expiration(&broker), 5000);
+    broker.shutdown();
 }

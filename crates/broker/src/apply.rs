@@ -189,6 +189,7 @@ impl State {
             node: self.node,
             leader_epoch: LeaderEpoch(image.leader_epoch),
             high_watermark,
+            space: self.space.clone(),
         };
         Partition::new(log, start)
     }
@@ -203,12 +204,13 @@ impl State {
         }
         let broker = self.config.load();
         let config = self.topic_config(image, &now.name, &broker);
+        // Some of it comes from the broker's own settings.
+        let log: Arc<LogConfig> = Arc::new(log_config(&config, &broker));
+        for partition in served.partitions.iter().filter(|partition| *partition.log().config() != *log) {
+            partition.set_config(Arc::clone(&log));
+        }
         if *config == *served.config {
             return;
-        }
-        let log: Arc<LogConfig> = Arc::new(log_config(&config, &broker));
-        for partition in &served.partitions {
-            partition.set_config(Arc::clone(&log));
         }
         let topic = Topic { name: Arc::clone(&served.name), id, partitions: served.partitions.clone(), config };
         topics.insert(Arc::new(topic));

@@ -74,6 +74,7 @@ impl Schedule {
 
     fn run_due(&mut self, state: &State, now: Duration) {
         let config = state.config.load_full();
+        look_at_disk(state);
         flush_due(state);
         remove_due(state);
         if now >= self.retention {
@@ -97,6 +98,12 @@ impl Schedule {
 
 fn millis(milliseconds: i64) -> Duration {
     Duration::from_millis(milliseconds.max(1) as u64)
+}
+
+pub(crate) fn look_at_disk(state: &State) {
+    if let Err(error) = crate::space::look(state) {
+        tracing::debug!("the free space of the disk is not known: {error}");
+    }
 }
 
 fn flush_due(state: &State) {

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::commit_wait::{Commit, CommitWaiters};
 use crate::fetch_wait::FetchWaiters;
+use crate::space::Space;
 
 /// One partition that this node leads.
 pub struct Partition {
@@ -35,6 +36,7 @@ pub struct Partition {
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
     deleted: AtomicBool,
+    space: Space,
     commit_waiters: CommitWaiters,
     pub(crate) fetch_waiters: FetchWaiters,
 }
@@ -70,6 +72,7 @@ pub(crate) struct PartitionStart {
     pub node: NodeId,
     pub leader_epoch: LeaderEpoch,
     pub high_watermark: Option<Offset>,
+    pub space: Space,
 }
 
 impl Partition {
@@ -94,6 +97,7 @@ impl Partition {
             replica: Mutex::new(replica),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
             deleted: AtomicBool::new(false),
+            space: start.space,
             log,
             commit_waiters: CommitWaiters::default(),
             fetch_waiters: FetchWaiters::default(),
@@ -200,6 +204,9 @@ impl Partition {
         zstd_allowed: bool,
         unpacked_bytes_max: usize,
     ) -> Result<Appended, AppendError> {
+        if origin == Origin::Client && self.space.is_short() {
+            return Err(AppendError::DiskReserve { partition: self.log.partition().clone() });
+        }
         let leader_epoch = self.leader_epoch();
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {

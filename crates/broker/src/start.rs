@@ -21,7 +21,7 @@ use crate::broker::Broker;
 use crate::cleaner::Cleaner;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::groups::Groups;
-use crate::maintenance::Maintenance;
+use crate::maintenance::{self, Maintenance};
 use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
 use crate::open_logs::{OpenReport, open_logs};
 use crate::settings::group_config;
@@ -86,10 +86,12 @@ impl Broker {
             producer_ids: Default::default(),
             broker_epoch: Mutex::new(broker_epoch),
             metadata_log: log,
+            space: Default::default(),
             stopping: Default::default(),
         });
         let mut opened = open_logs(&state, &image, &found);
         opened.recovery += metadata_recovery;
+        maintenance::look_at_disk(&state);
         state.serve_groups();
         let controller = ControllerThread::start(core, &state)?;
         let maintenance = Maintenance::start(&state)?;

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::groups::Groups;
 use crate::producer_ids::ProducerIds;
+use crate::space::Space;
 use crate::topics::TopicMap;
 
 /// Read by every request, without locks; written by the controller thread alone.
@@ -28,6 +29,7 @@ pub(crate) struct State {
     /// The epoch of this node's registration.
     pub broker_epoch: Mutex<i64>,
     pub metadata_log: Arc<PartitionLog>,
+    pub space: Space,
     /// Set once, when an orderly stop begins.
     pub stopping: AtomicBool,
 }

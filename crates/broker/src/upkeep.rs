@@ -23,6 +23,11 @@ impl Broker {
         self.state.folder.write_checkpoints(&self.state.all_logs())
     }
 
+    /// Looks at the free space of the disk: whether records are taken from producers.
+    pub fn look_at_disk(&self) {
+        maintenance::look_at_disk(&self.state);
+    }
+
     /// Removes the files of deleted topics and segments whose delay is over.
     pub fn remove_due_files(&self) {
         maintenance::remove_due(&self.state);

@@ -31,7 +31,9 @@ pub fn append_error_code(error: &AppendError) -> ErrorCode {
         AppendError::Recompression { .. } => ErrorCode::CORRUPT_MESSAGE,
         // Only replication and the metadata log append batches that carry their offsets.
         AppendError::NotNext { .. } => ErrorCode::UNKNOWN_SERVER_ERROR,
-        AppendError::DiskFull { .. } | AppendError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        AppendError::DiskFull { .. } | AppendError::DiskReserve { .. } | AppendError::Storage(_) => {
+            ErrorCode::KAFKA_STORAGE_ERROR
+        }
         // The topic is being deleted: the client asks the metadata again and learns so.
         AppendError::Closed { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }

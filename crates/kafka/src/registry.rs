@@ -72,10 +72,13 @@ pub static APIS: &[&Api] = &[
     &api::k042_delete_groups::API,
     &api::k043_elect_leaders::API,
     &api::k044_incremental_alter_configs::API,
+    &api::k045_alter_partition_reassignments::API,
     &api::k046_list_partition_reassignments::API,
     &api::k047_offset_delete::API,
+    &api::k055_describe_quorum::API,
     &api::k060_describe_cluster::API,
     &api::k061_describe_producers::API,
+    &api::k064_unregister_broker::API,
     &api::k074_list_config_resources::API,
     &api::k075_describe_topic_partitions::API,
 ];

@@ -25,8 +25,12 @@ const UNCLEAN: i8 = 1;
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: ElectLeadersRequest<'_> = request.decode()?;
     let mut response = ElectLeadersResponse::default();
-    if !matches!(message.election_type, PREFERRED | UNCLEAN) {
+    let asks_nothing = message.topic_partitions.as_ref().is_some_and(Vec::is_empty);
+    if !asks_nothing && !matches!(message.election_type, PREFERRED | UNCLEAN) {
         response.error_code = ErrorCode::INVALID_REQUEST.0;
+        let asked = message.topic_partitions.iter().flatten();
+        response.replica_election_results =
+            asked.map(|topic| results(topic, |_| unknown_type(message.election_type))).collect();
         return Ok(Handled::Ready(request.reply(&response)));
     }
     let image = door.broker.image();
@@ -36,14 +40,25 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 }
 
 fn elect<'m>(image: &ClusterImage, asked: &'m TopicPartitions<'_>, election_type: i8) -> ReplicaElectionResult<'m> {
+    results(asked, |index| outcome(image, &asked.topic, index, election_type))
+}
+
+fn results<'m>(
+    asked: &'m TopicPartitions<'_>,
+    outcome: impl Fn(i32) -> (ErrorCode, Cow<'static, str>),
+) -> ReplicaElectionResult<'m> {
     let result = |index: &i32| {
-        let (error, message) = outcome(image, &asked.topic, *index, election_type);
+        let (error, message) = outcome(*index);
         PartitionResult { partition_id: *index, error_code: error.0, error_message: Some(message) }
     };
     ReplicaElectionResult {
         topic: Cow::Borrowed(asked.topic.as_ref()),
         partition_result: asked.partitions.iter().map(result).collect(),
     }
+}
+
+fn unknown_type(election_type: i8) -> (ErrorCode, Cow<'static, str>) {
+    (ErrorCode::INVALID_REQUEST, format!("Unknown election type {election_type}").into())
 }
 
 fn outcome(image: &ClusterImage, topic: &str, index: i32, election_type: i8) -> (ErrorCode, Cow<'static, str>) {

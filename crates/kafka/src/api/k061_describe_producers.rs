@@ -31,6 +31,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 
 fn describe<'m>(topics: &TopicMap, asked: &'m TopicRequest<'_>) -> TopicResponse<'m> {
     let invalid = mainstem_types::validate_topic_name(&asked.name).err();
+    let is_known = topics.by_name(&asked.name).is_some();
     let partition = |index: &i32| {
         let found = topics.by_name(&asked.name).and_then(|topic| topic.partition(PartitionIndex(*index)));
         let mut response = PartitionResponse { partition_index: *index, ..Default::default() };
@@ -42,7 +43,7 @@ fn describe<'m>(topics: &TopicMap, asked: &'m TopicRequest<'_>) -> TopicResponse
             }
             (None, None) => {
                 response.error_code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0;
-                response.error_message = Some(Cow::Owned(format!("There is no partition {}-{index}.", asked.name)));
+                response.error_message = (!is_known).then(|| "This server does not host this topic-partition.".into());
             }
         }
         response

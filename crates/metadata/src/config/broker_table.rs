@@ -164,12 +164,8 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Answers of one connection that may wait to be sent; past it the connection is not read."),
     row("mainstem.connection.requests.max", Int, Some("64"), AtLeast(1), ReadOnly)
         .says("Requests of one connection that may be under way; past it the connection is not read."),
-    ConfigDefinition {
-        effect: Effect::None,
-        ..row("mainstem.disk.free.min.bytes", Long, Some("67108864"), AtLeast(0), ReadOnly).says(
-            "Free space below which writes are to be refused. Without effect: a full disk refuses them by itself.",
-        )
-    },
+    row("mainstem.disk.free.min.bytes", Long, Some("67108864"), AtLeast(0), ReadOnly)
+        .says("Free space on the disk below which no records are taken from producers."),
     row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), ClusterWide)
         .says("Default of the topic setting of this name."),
     row("mainstem.flush.threads", Int, Some("2"), Between(1, 256), ReadOnly)

@@ -12,6 +12,8 @@ mod create_topics;
 mod delete_topics;
 mod lifecycle;
 mod producer_ids;
+mod reassignments;
+mod unregister;
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_types::{LeaderEpoch, Offset};
@@ -24,6 +26,8 @@ pub use create_topics::{CreateTopicError, CreatedTopic, NewTopic, offsets_topic}
 pub use delete_topics::{DeleteTopicError, DeletedTopic, TopicRef};
 pub use lifecycle::{NodeAddress, NodeStart};
 pub use producer_ids::{AllocateProducerIdsError, PRODUCER_ID_BLOCK_LENGTH, ProducerIdBlock};
+pub use reassignments::{ReassignError, Reassignment};
+pub use unregister::UnregisterBrokerError;
 
 use crate::image::{ClusterImage, ImageDelta, ReplayError};
 

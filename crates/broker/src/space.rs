@@ -1,0 +1,52 @@
+//! The last bytes of a disk are not for clients: below `mainstem.disk.free.min.bytes` what they produce is refused.
+//!
+//! Reads, deletions, groups and administration go on, and need a little space to do so. The disk is looked at about once a
+//! second, so what is written in between may take some of the reserve; a disk that is full all the same refuses each write by itself.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::state::State;
+
+/// Whether there is too little space for clients' writes. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Space {
+    short: Arc<AtomicBool>,
+}
+
+impl Space {
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, so that it does not
+    /// change every second.
+    fn judge(&self, free: u64, reserve: u64) {
+        let short = self.is_short();
+        let enough = if short { reserve.saturating_add(reserve / 10) } else { reserve };
+        if (free < enough) == short {
+            return;
+        }
+        self.short.store(!short, Ordering::Relaxed);
+        if short {
+            tracing::info!("{free} bytes are free on the disk: records are taken again");
+        } else {
+            tracing::error!(
+                "{free} bytes are free on the disk, less than mainstem.disk.free.min.bytes={reserve}: no records are taken from \
+                 producers until there is more; delete topics or records, shorten retention, or enlarge the disk"
+            );
+        }
+    }
+}
+
+/// Looks at the disk. One that cannot be asked stays as it was.
+pub(crate) fn look(state: &State) -> io::Result<()> {
+    let reserve = u64::try_from(state.config.load().log.disk_free_min_bytes).unwrap_or(0);
+    state.space.judge(state.folder.free_space()?, reserve);
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "space_tests.rs"]
+mod tests;

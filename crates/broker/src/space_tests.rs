@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::controller::NewTopic;
+use mainstem_record::BatchBuilder;
+use mainstem_store::{AppendError, Origin, StoreEnv};
+use mainstem_types::{Offset, PartitionIndex, TimestampMs};
+
+use super::*;
+use crate::broker::Broker;
+use crate::delete_records::RecordsToDelete;
+use crate::partition::{Isolation, Partition};
+
+const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
+const RESERVE: u64 = 1 << 20;
+
+fn start(fs: &MemFs) -> Arc<Broker> {
+    let reserve = RESERVE.to_string();
+    let settings = [
+        ("node.id", "1"),
+        ("listeners", "PLAINTEXT://127.0.0.1:19092"),
+        ("offsets.topic.num.partitions", "1"),
+        ("mainstem.disk.free.min.bytes", &reserve),
+    ];
+    let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_string(), v.to_string())).into();
+    let clock = Arc::new(ManualClock::at(NOW));
+    let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+    Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn create(broker: &Broker, name: &str) -> Arc<Partition> {
+    let created = wait(broker.create_topics(vec![NewTopic::named(&name.to_owned())], false)).unwrap();
+    assert!(created[0].is_ok(), "{created:?}");
+    Arc::clone(broker.topics().by_name(name).unwrap().partition(PartitionIndex(0)).unwrap())
+}
+
+fn append(partition: &Partition, origin: Origin) -> Result<Offset, AppendError> {
+    let mut builder = BatchBuilder::new();
+    builder.append(NOW, None, Some(b"value"), &[]);
+    let batch = Bytes::from(builder.build().unwrap());
+    partition.append(&batch, origin, NOW, true).map(|appended| appended.base_offset)
+}
+
+#[test]
+fn below_the_reserve_producers_are_refused_and_everything_else_goes_on() {
+    let fs = MemFs::new();
+    let broker = start(&fs);
+    let partition = create(&broker, "a");
+    assert_eq!(append(&partition, Origin::Client).unwrap(), Offset(0));
+    fs.set_free_space(RESERVE - 1);
+    broker.look_at_disk();
+    let refused = append(&partition, Origin::Client).unwrap_err();
+    assert!(matches!(refused, AppendError::DiskReserve { .. }), "{refused}");
+    assert!(refused.to_string().contains("mainstem.disk.free.min.bytes"), "{refused}");
+    assert_eq!(append(&partition, Origin::Coordinator).unwrap(), Offset(1), "groups go on");
+    assert!(partition.read(Offset(0), 1000, true, Isolation::ReadUncommitted).unwrap().reading.bytes > 0);
+    let other = create(&broker, "b");
+    assert!(matches!(append(&other, Origin::Client), Err(AppendError::DiskReserve { .. })), "new topics too");
+    let wanted = RecordsToDelete { topic: "a".to_owned(), partition: PartitionIndex(0), before: None };
+    let deleted = wait(broker.delete_records(vec![wanted])).unwrap();
+    assert_eq!(deleted[0].as_ref().unwrap(), &Offset(2));
+    fs.set_free_space(2 * RESERVE);
+    broker.look_at_disk();
+    assert_eq!(append(&partition, Origin::Client).unwrap(), Offset(2));
+    assert_eq!(append(&other, Origin::Client).unwrap(), Offset(0));
+    broker.shutdown();
+}
+
+#[test]
+fn a_start_on_a_disk_that_is_nearly_full_takes_no_records_but_serves() {
+    let fs = MemFs::new();
+    let broker = start(&fs);
+    append(&create(&broker, "a"), Origin::Client).unwrap();
+    broker.shutdown();
+    drop(broker);
+    let fs = fs.crash(mainstem_env::CrashPolicy::Everything);
+    fs.set_free_space(0);
+    let again = start(&fs);
+    let partition = Arc::clone(again.topics().by_name("a").unwrap().partition(PartitionIndex(0)).unwrap());
+    assert!(matches!(append(&partition, Origin::Client), Err(AppendError::DiskReserve { .. })));
+    assert!(partition.read(Offset(0), 1000, true, Isolation::ReadUncommitted).unwrap().reading.bytes > 0);
+    again.shutdown();
+}
+
+#[test]
+fn the_reserve_and_a_tenth_of_it_decide() {
+    let space = Space::default();
+    let mut judge = |free| {
+        space.judge(free, 1000);
+        space.is_short()
+    };
+    assert_eq!([5000, 1000, 999, 1000, 1099].map(&mut judge), [false, false, true, true, true]);
+    assert_eq!([1100, 1000, 0, u64::MAX].map(&mut judge), [false, false, true, false]);
+}
+
+#[test]
+fn without_a_reserve_nothing_is_short() {
+    let space = Space::default();
+    space.judge(0, 0);
+    assert!(!space.is_short());
+}
