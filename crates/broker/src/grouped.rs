@@ -29,6 +29,10 @@ fn shared_groups(broker: &BrokerConfig) -> u32 {
     }
 }
 
+fn options(broker: &BrokerConfig) -> GroupOptions {
+    GroupOptions { file_bytes: broker.log.commit_log_file_bytes.max(1) as u64, ..GroupOptions::default() }
+}
+
 pub(crate) fn grouped(
     topic: &Arc<str>,
     topic_id: TopicId,
@@ -50,7 +54,7 @@ pub(crate) fn open_groups(state: &State, image: &ClusterImage, broker: &BrokerCo
         let own = own_partitions(topic, state.node);
         live.extend(own.map(|(index, _)| grouped(&topic.name, topic.id, index, &config, grouping)));
     }
-    let opened = match state.folder.open_groups(GroupOptions::default(), &live) {
+    let opened = match state.folder.open_groups(options(broker), &live) {
         Ok(opened) => opened,
         Err(error) => return report.failed.push(format!("the partition groups are not served: {error}")),
     };

@@ -155,4 +155,6 @@ scenarios! {
     groups: "groups",
     producers: "producers",
     orderly_stop: "orderly stop",
+    common_commit_logs: "common commit logs",
+    life_in_common_commit_logs: "life in common commit logs",
 }

@@ -98,8 +98,13 @@ def read_everything(broker, topic):
     return found
 
 
+CONFIGS = [{}, {"flush.messages": "1"}]
+# Kafka has one layout.
+LAYOUTS = [] if os.environ.get("MAINSTEM_PEER") == "kafka" else [{"mainstem.layout": "topic", "mainstem.groups": "2"}, {"mainstem.layout": "shared"}]
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("configs", [{}, {"flush.messages": "1"}], ids=["page-cache", "flushed"])
+@pytest.mark.parametrize("configs", CONFIGS + LAYOUTS, ids=["page-cache", "flushed", "topic", "shared"][:len(CONFIGS + LAYOUTS)])
 def test_every_acknowledged_message_is_read_once_and_in_order(broker, configs):
     topic = "killed"
     create_topic(broker, topic, configs)

@@ -22,7 +22,7 @@ fn nothing(_: &mut Client<'_>) {}
 
 /// Every kind of change of what is on the disk, each with durability `os` and `disk`.
 pub fn all() -> Vec<Scenario> {
-    let kinds: [(&str, fn(&mut Client<'_>), fn(&mut Client<'_>)); 14] = [
+    let kinds: [(&str, fn(&mut Client<'_>), fn(&mut Client<'_>)); 16] = [
         ("creation", nothing, creation),
         ("deletion", three_topics, deletion),
         ("creation again", three_topics, creation_again),
@@ -37,6 +37,8 @@ pub fn all() -> Vec<Scenario> {
         ("groups", three_topics, groups),
         ("producers", three_topics, producers),
         ("orderly stop", rolled_topic, orderly_stop),
+        ("common commit logs", nothing, common_logs_begin),
+        ("life in common commit logs", common_logs, common_logs_go_on),
     ];
     let durabilities: [(&'static str, &'static str); 2] =
         [("mainstem.durability", "os"), ("mainstem.durability", "disk")];
@@ -212,4 +214,37 @@ fn orderly_stop(client: &mut Client<'_>) {
     for partition in client.ledger.partitions.values_mut() {
         partition.records.iter_mut().filter(|r| r.acked == Acked::Os).for_each(|r| r.acked = Acked::Disk);
     }
+}
+
+const SHARED: (&str, &str) = ("mainstem.layout", "shared");
+const TOPIC: [(&str, &str); 2] = [("mainstem.layout", "topic"), ("mainstem.groups", "2")];
+
+fn common_logs_begin(client: &mut Client<'_>) {
+    client.create(&[("a", 2, &[SHARED]), ("b", 2, &TOPIC), ("c", 1, &[])]);
+    for (topic, index, records) in [("a", 0, 2), ("b", 1, 1), ("c", 0, 1), ("a", 1, 1), ("a", 0, 3)] {
+        client.produce(topic, index, records);
+    }
+}
+
+fn common_logs(client: &mut Client<'_>) {
+    common_logs_begin(client);
+    client.create(&[("d", 1, &[SHARED])]);
+    client.produce("d", 0, 4);
+}
+
+fn common_logs_go_on(client: &mut Client<'_>) {
+    client.node.broker.write_checkpoints().ok();
+    client.produce("a", 0, 1);
+    client.delete_records("d", 0, 3);
+    client.delete(&["a", "b"]);
+    client.produce("d", 0, 1);
+    client.create(&[("a", 1, &[SHARED]), ("b", 1, &TOPIC)]);
+    client.produce("a", 0, 2);
+    client.produce("b", 0, 1);
+    client.create_partitions("a", 3);
+    client.produce("a", 2, 1);
+    client.alter("d", "retention.bytes", "1");
+    client.retention();
+    client.produce("d", 0, 1);
+    client.node.broker.write_checkpoints().ok();
 }

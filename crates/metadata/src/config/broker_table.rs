@@ -160,6 +160,8 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Default of the topic setting file.delete.delay.ms."),
     row("mainstem.buffer.max.bytes", Long, Some("268435456"), AtLeast(1048576), ReadOnly)
         .says("Bytes of requests above 64 KiB that may be in flight over all connections."),
+    row("mainstem.commitlog.file.bytes", Long, Some("1073741824"), Between(1048576, 4294967295), ReadOnly)
+        .says("Size of a commit log file, of topics with mainstem.layout=topic or shared. A batch is smaller."),
     row("mainstem.connection.output.max.bytes", Long, Some("16777216"), AtLeast(65536), ReadOnly)
         .says("Answers of one connection that may wait to be sent; past it the connection is not read."),
     row("mainstem.connection.requests.max", Int, Some("64"), AtLeast(1), ReadOnly)

@@ -64,6 +64,7 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
         flush_checkpoint_interval_ms: values.int("log.flush.offset.checkpoint.interval.ms"),
         start_checkpoint_interval_ms: values.int("log.flush.start.offset.checkpoint.interval.ms"),
         high_watermark_checkpoint_interval_ms: values.long("replica.high.watermark.checkpoint.interval.ms"),
+        commit_log_file_bytes: values.long("mainstem.commitlog.file.bytes"),
         shared_groups: values.int("mainstem.shared.groups"),
         disk_free_min_bytes: values.long("mainstem.disk.free.min.bytes"),
     })

@@ -69,6 +69,8 @@ pub struct LogConfig {
     pub start_checkpoint_interval_ms: i32,
     /// `replica.high.watermark.checkpoint.interval.ms`
     pub high_watermark_checkpoint_interval_ms: i64,
+    /// `mainstem.commitlog.file.bytes`
+    pub commit_log_file_bytes: i64,
     /// `mainstem.shared.groups`; 0: one for each core.
     pub shared_groups: i32,
     /// `mainstem.disk.free.min.bytes`

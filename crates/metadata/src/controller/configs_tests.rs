@@ -87,6 +87,17 @@ fn what_kafka_refuses_for_a_topic_is_refused() {
 }
 
 #[test]
+fn a_layout_is_fixed_and_compaction_belongs_to_one() {
+    let mut controller = with_topics(&["plain"]);
+    let refused =
+        |controller: &Controller, key, value| error(controller, plain(&[(key, Set, Some(value))])).to_string();
+    assert!(refused(&controller, "mainstem.layout", "shared").contains("fixed when a topic is created"));
+    assert_eq!(change(&mut controller, &[("mainstem.layout", Set, Some("partition"))]), "mainstem.layout=partition");
+    let both = [("mainstem.layout", Set, Some("topic")), ("cleanup.policy", Set, Some("compact"))];
+    assert!(error(&controller, plain(&both)).to_string().contains("mainstem.layout=partition only"));
+}
+
+#[test]
 fn what_kafka_refuses_for_brokers_is_refused() {
     let controller = with_topics(&[]);
     let one = |key: &str, value: &str| alteration(ConfigResource::broker(1), &[(key, Set, Some(value))]);
