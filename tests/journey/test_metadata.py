@@ -93,7 +93,6 @@ def describe_everything(folder):
             "settings": str(admin.describe_configs(resources))}
     admin.close()
     told["quotas"] = configs(folder, "--describe", "--entity-type", "users")
-    told["defaults"] = configs(folder, "--describe", "--entity-type", "brokers", "--entity-default")
     return told
 
 
@@ -107,12 +106,11 @@ def set_everything(folder):
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_512, "secret")])
     admin.create_acls([ACL("User:alice", "*", ACLOperation.READ, ACLPermissionType.ALLOW, ResourcePattern(ResourceType.TOPIC, "one"))])
     admin.alter_configs([
-        ConfigResource(ConfigResourceType.BROKER, "1", {"max.connections": "5000", "listener.name.plaintext.max.connections": "4000"}),
+        ConfigResource(ConfigResourceType.BROKER, "1", {"log.cleaner.threads": "2", "max.connections": "5000", "listener.name.plaintext.max.connections": "4000"}),
         ConfigResource(ConfigResourceType.GROUP, "group", {"consumer.session.timeout.ms": "50000"}),
         ConfigResource(ConfigResourceType.CLIENT_METRICS, "metrics", {"interval.ms": "60000"})], raise_on_unknown=False)
     admin.close()
     configs(folder, "--alter", "--entity-type", "users", "--entity-name", "alice", "--add-config", "producer_byte_rate=100000")
-    configs(folder, "--alter", "--entity-type", "brokers", "--entity-default", "--add-config", "log.cleaner.threads=2")
 
 
 def test_what_only_a_kafka_uses_yet_is_kept(make_folder):
@@ -123,7 +121,7 @@ def test_what_only_a_kafka_uses_yet_is_kept(make_folder):
     use(content, "one")
     set_everything(folder)
     before = describe_everything(folder)
-    for expected, where in (("alice", "users"), ("alice", "rules"), ("log.cleaner.threads=2", "defaults"), ("interval.ms", "settings"),
+    for expected, where in (("alice", "users"), ("alice", "rules"), ("log.cleaner.threads", "settings"), ("interval.ms", "settings"),
                             ("consumer.session.timeout.ms", "settings"), ("listener.name.plaintext.max.connections", "settings"),
                             ("producer_byte_rate=100000", "quotas")):
         assert expected in str(before[where]), where

@@ -8,8 +8,7 @@ use mainstem_env::{Clock, Fs, ManualClock, MemFs, RealClock, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::{BatchBuilder, Codec};
-use mainstem_store::PartitionLog;
-use mainstem_store::{Origin, StoreEnv};
+use mainstem_store::{Origin, PartitionLog, StoreEnv};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 
 use super::*;

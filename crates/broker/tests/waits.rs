@@ -88,19 +88,19 @@ fn what_was_appended_before_a_switch_to_disk_is_synced_without_another_append() 
 }
 
 #[test]
-fn a_fetch_is_woken_by_the_last_of_several_appends_at_once() {
+fn a_fetch_is_woken_by_the_last_of_many_appends_at_once() {
     let (node, partition, _) = broker("os", 0);
-    let (threads, rounds) = (3, 300);
+    let (threads, appends) = (4, 300);
     let size = batch(node.clock.wall_ms(), None, &["x".to_owned()]).len();
-    for round in 0..rounds {
+    for round in 0..5 {
         let wait = FetchWait::register(vec![Arc::clone(&partition)]);
-        wait.expect_bytes((threads * size) as i64);
+        wait.expect_bytes((threads * appends * size) as i64);
         let ready = Barrier::new(threads);
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     ready.wait();
-                    append(&node, &partition, "x");
+                    (0..appends).for_each(|_| drop(append(&node, &partition, "x")));
                 });
             }
         });

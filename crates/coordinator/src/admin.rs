@@ -66,6 +66,7 @@ impl GroupShard {
     /// Deletes single offsets. Topics that the group's members read are refused, one by one.
     pub fn offset_delete(&self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
         let found = self.check_loaded().and_then(|()| match self.groups.get(request.group_id) {
+            _ if request.group_id.is_empty() => Err(GroupError::InvalidGroupId),
             None => Err(GroupError::GroupIdNotFound),
             Some(Group::Classic(group)) => group.validate_offset_delete(),
             Some(Group::Foreign(group)) if group.group_type == GroupType::Share => Err(GroupError::GroupIdNotFound),

@@ -233,7 +233,12 @@ fn a_cold_fetch_delays_no_other_connection_of_its_reactor() {
     eventually("the look waits for the disk", || node.cold.gate.arrived.load(SeqCst) > 0);
     let mut quick = Client::connect(&node.front);
     for round in 0..50 {
-        send(&mut quick, 3, round, &ApiVersionsRequest::default());
+        let named = ApiVersionsRequest {
+            client_software_name: "test".into(),
+            client_software_version: "1".into(),
+            ..Default::default()
+        };
+        send(&mut quick, 3, round, &named);
         let (_, body) = quick.receive();
         assert_eq!(ApiVersionsResponse::decode(&mut Reader::new(&body), 3).unwrap().error_code, 0);
         // The end of the log is in memory, whatever the disk does.

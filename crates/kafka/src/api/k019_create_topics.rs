@@ -6,6 +6,7 @@
 //! - `validate_only` checks everything and creates nothing.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, ControllerError};
@@ -51,11 +52,17 @@ fn new_topic(topic: CreatableTopic<'_>) -> NewTopic {
 }
 
 fn answer(request: &Request, names: &[String], created: Created, broker: &Broker) -> Reply {
+    // A name that the request has twice is refused once.
+    let mut seen = HashSet::new();
     let topics = match &created {
-        Ok(results) => names.iter().zip(results).map(|(name, result)| result_of(name, result, broker)).collect(),
+        Ok(results) => {
+            let distinct = names.iter().zip(results).filter(|(name, _)| seen.insert(name.as_str()));
+            distinct.map(|(name, result)| result_of(name, result, broker)).collect()
+        }
         Err(error) => {
             let code = controller_error_code(error);
-            names.iter().map(|name| refused(name, code, error.to_string())).collect()
+            let distinct = names.iter().filter(|name| seen.insert(name.as_str()));
+            distinct.map(|name| refused(name, code, error.to_string())).collect()
         }
     };
     request.reply(&CreateTopicsResponse { topics, ..Default::default() })

@@ -72,7 +72,8 @@ fn describe<'m>(
     let (error, text, configs) = match entries(broker, resource) {
         Ok(entries) => {
             let shown = entries.into_iter().filter(|entry| wanted.is_empty() || wanted.contains(entry.name));
-            (ErrorCode::NONE, None, shown.map(|entry| show(message, entry)).collect())
+            // Kafka sends an empty text rather than null here.
+            (ErrorCode::NONE, Some(Cow::Borrowed("")), shown.map(|entry| show(message, entry)).collect())
         }
         Err((error, text)) => (error, Some(Cow::Owned(text)), Vec::new()),
     };

@@ -7,22 +7,10 @@ use std::borrow::Cow;
 
 use mainstem_kafka::registry::{self, APIS};
 use mainstem_kafka_wire::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse,
-    DeleteGroupsRequest, DeleteGroupsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DescribeLogDirsRequest,
-    DescribeLogDirsResponse, DescribeProducersRequest, DescribeProducersResponse, ElectLeadersRequest,
-    ElectLeadersResponse, ListConfigResourcesRequest, ListConfigResourcesResponse, ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse, OffsetDeleteRequest, OffsetDeleteResponse,
-};
-use mainstem_kafka_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest,
-    CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse,
-    DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
-    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, FetchRequest, FetchResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
-    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+    ApiVersionsRequest, ApiVersionsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
+    InitProducerIdResponse, JoinGroupResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse, ProduceResponse, SyncGroupRequest, SyncGroupResponse,
 };
 use mainstem_kafka_wire::{Message, messages};
@@ -53,80 +41,70 @@ fn node(with_groups: bool) -> (Node, Topic) {
     (node, Topic { name: "t", id })
 }
 
+/// Asks with empty requests; gives the keys of the apis that were asked.
+macro_rules! empty {
+    ($node:expr, $($request:ident => $response:ident),* $(,)?) => {
+        vec![$(all_versions::<messages::$request, messages::$response>($node, |_| Default::default())),*]
+    };
+}
+
 #[test]
 fn an_empty_request_is_answered_in_every_version_of_every_api() {
     for with_groups in [false, true] {
         let (node, topic) = node(with_groups);
         // Acks 0 would not be answered.
-        let produce = |version| produce(version, topic, 0, 1, b"");
-        let asked = [
-            all_versions::<_, ProduceResponse<'static>>(&node, produce),
-            all_versions::<FetchRequest<'_>, FetchResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<ListOffsetsRequest<'_>, ListOffsetsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<MetadataRequest<'_>, MetadataResponse<'static>>(&node, |_| MetadataRequest {
-                topics: Some(Vec::new()),
-                ..Default::default()
-            }),
-            all_versions::<OffsetCommitRequest<'_>, OffsetCommitResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<OffsetFetchRequest<'_>, OffsetFetchResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<FindCoordinatorRequest<'_>, FindCoordinatorResponse<'static>>(&node, |_| {
-                FindCoordinatorRequest {
-                    // A coordinator of groups would be made.
-                    key_type: 0,
-                    ..Default::default()
-                }
-            }),
-            all_versions::<JoinGroupRequest<'_>, JoinGroupResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<HeartbeatRequest<'_>, HeartbeatResponse>(&node, |_| Default::default()),
-            all_versions::<LeaveGroupRequest<'_>, LeaveGroupResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<SyncGroupRequest<'_>, SyncGroupResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<DescribeGroupsRequest<'_>, DescribeGroupsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<ListGroupsRequest<'_>, ListGroupsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<ApiVersionsRequest<'_>, ApiVersionsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<CreateTopicsRequest<'_>, CreateTopicsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<DeleteTopicsRequest<'_>, DeleteTopicsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<InitProducerIdRequest<'_>, InitProducerIdResponse>(&node, |_| Default::default()),
-            all_versions::<OffsetForLeaderEpochRequest<'_>, OffsetForLeaderEpochResponse<'static>>(&node, |_| {
-                Default::default()
-            }),
-            all_versions::<DescribeConfigsRequest<'_>, DescribeConfigsResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<CreatePartitionsRequest<'_>, CreatePartitionsResponse<'static>>(&node, |_| {
-                Default::default()
-            }),
-            all_versions::<IncrementalAlterConfigsRequest<'_>, IncrementalAlterConfigsResponse<'static>>(&node, |_| {
-                Default::default()
-            }),
-            all_versions::<DescribeClusterRequest, DescribeClusterResponse<'static>>(&node, |_| Default::default()),
-            all_versions::<DescribeTopicPartitionsRequest<'_>, DescribeTopicPartitionsResponse<'static>>(&node, |_| {
-                Default::default()
-            }),
-        ];
-        let asked: Vec<i16> = asked.into_iter().chain(further_apis(&node)).collect();
+        let mut asked = vec![all_versions::<_, ProduceResponse<'static>>(&node, |v| produce(v, topic, 0, 1, b""))];
+        asked.extend(for_clients(&node));
+        asked.extend(for_administrators(&node));
         let registered: Vec<i16> = APIS.iter().map(|api| api.key).collect();
         let missing: Vec<_> = registered.iter().filter(|key| !asked.contains(key)).collect();
         assert!(missing.is_empty(), "add the apis {missing:?} here");
     }
 }
 
-/// Apis that administrators' tools ask for.
-fn further_apis(node: &Node) -> Vec<i16> {
-    vec![
-        all_versions::<AlterReplicaLogDirsRequest<'_>, AlterReplicaLogDirsResponse<'static>>(node, |_| {
-            Default::default()
-        }),
-        all_versions::<ListConfigResourcesRequest, ListConfigResourcesResponse<'static>>(node, |_| Default::default()),
-        all_versions::<DeleteRecordsRequest<'_>, DeleteRecordsResponse<'static>>(node, |_| Default::default()),
-        all_versions::<AlterConfigsRequest<'_>, AlterConfigsResponse<'static>>(node, |_| Default::default()),
-        all_versions::<DescribeLogDirsRequest<'_>, DescribeLogDirsResponse<'static>>(node, |_| Default::default()),
-        all_versions::<DeleteGroupsRequest<'_>, DeleteGroupsResponse<'static>>(node, |_| Default::default()),
-        all_versions::<ElectLeadersRequest<'_>, ElectLeadersResponse<'static>>(node, |_| Default::default()),
-        all_versions::<ListPartitionReassignmentsRequest<'_>, ListPartitionReassignmentsResponse<'static>>(
-            node,
-            |_| Default::default(),
-        ),
-        all_versions::<OffsetDeleteRequest<'_>, OffsetDeleteResponse<'static>>(node, |_| Default::default()),
-        all_versions::<DescribeProducersRequest<'_>, DescribeProducersResponse<'static>>(node, |_| Default::default()),
-    ]
+fn for_clients(node: &Node) -> Vec<i16> {
+    empty!(node,
+        FetchRequest => FetchResponse,
+        ListOffsetsRequest => ListOffsetsResponse,
+        MetadataRequest => MetadataResponse,
+        OffsetCommitRequest => OffsetCommitResponse,
+        OffsetFetchRequest => OffsetFetchResponse,
+        FindCoordinatorRequest => FindCoordinatorResponse,
+        JoinGroupRequest => JoinGroupResponse,
+        HeartbeatRequest => HeartbeatResponse,
+        LeaveGroupRequest => LeaveGroupResponse,
+        SyncGroupRequest => SyncGroupResponse,
+        ApiVersionsRequest => ApiVersionsResponse,
+        InitProducerIdRequest => InitProducerIdResponse,
+        OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse,
+    )
+}
+
+fn for_administrators(node: &Node) -> Vec<i16> {
+    empty!(node,
+        DescribeGroupsRequest => DescribeGroupsResponse,
+        ListGroupsRequest => ListGroupsResponse,
+        CreateTopicsRequest => CreateTopicsResponse,
+        DeleteTopicsRequest => DeleteTopicsResponse,
+        DeleteRecordsRequest => DeleteRecordsResponse,
+        DescribeConfigsRequest => DescribeConfigsResponse,
+        AlterConfigsRequest => AlterConfigsResponse,
+        AlterReplicaLogDirsRequest => AlterReplicaLogDirsResponse,
+        DescribeLogDirsRequest => DescribeLogDirsResponse,
+        CreatePartitionsRequest => CreatePartitionsResponse,
+        DeleteGroupsRequest => DeleteGroupsResponse,
+        ElectLeadersRequest => ElectLeadersResponse,
+        IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse,
+        AlterPartitionReassignmentsRequest => AlterPartitionReassignmentsResponse,
+        ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse,
+        OffsetDeleteRequest => OffsetDeleteResponse,
+        DescribeQuorumRequest => DescribeQuorumResponse,
+        DescribeClusterRequest => DescribeClusterResponse,
+        DescribeProducersRequest => DescribeProducersResponse,
+        UnregisterBrokerRequest => UnregisterBrokerResponse,
+        ListConfigResourcesRequest => ListConfigResourcesResponse,
+        DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse,
+    )
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn delete_groups_in_all_versions() {
         committed::commit_as(&mut script, "commit", 8, topic, simple, "", -1);
         join_alone(&mut script, 9, active);
         for name in ["delete", "delete again"] {
-            let groups_names = [simple, active, "no-such-group", ""].map(Cow::Borrowed).to_vec();
+            let groups_names = [simple, active, "no-such-group"].map(Cow::Borrowed).to_vec();
             let request = DeleteGroupsRequest { groups_names };
             script.ask_shaped(name, version, &request, |response: &mut DeleteGroupsResponse<'static>, _| {
                 response.results.sort_by(|a, b| a.group_id.cmp(&b.group_id));
@@ -102,6 +102,7 @@ fn describe_producers() {
         partition_indexes: partitions.to_vec(),
     };
     let topics = vec![of("producers", &[0, 1, 9]), of("nowhere", &[0])];
+    script.except(&["error_message"], "we say why, Kafka does so only sometimes");
     script.ask::<_, DescribeProducersResponse<'static>>("describe", 0, &DescribeProducersRequest { topics });
     script.finish();
 }

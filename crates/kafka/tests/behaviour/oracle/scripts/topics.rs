@@ -165,6 +165,7 @@ fn create_partitions_in_all_versions() {
         };
         let mut ask = |name: &str, topics: Vec<CreatePartitionsTopic<'static>>, validate_only| {
             let request = CreatePartitionsRequest { topics, timeout_ms: 10_000, validate_only };
+            script.except(&["error_message"], "we say why, Kafka does so only sometimes");
             script.ask_shaped(name, version, &request, |response: &mut CreatePartitionsResponse<'static>, _| {
                 response.results.sort_by(|a, b| a.name.cmp(&b.name));
             });
@@ -243,7 +244,9 @@ fn delete_records_in_all_versions() {
         script.ask_shaped("unknown ones", version, &records_until(own, &[(2, 0), (-1, 0), (1, 0)]), by_index);
         script.ask_shaped("an unknown topic", version, &records_until(Topic::UNKNOWN, &[(0, 0)]), by_index);
         let request = list_offsets(own, &[(0, -2), (1, -2)]);
-        script.ask::<_, ListOffsetsResponse<'static>>("where it begins", 7, &request);
+        script.ask_shaped("where it begins", 7, &request, |response: &mut ListOffsetsResponse<'static>, _| {
+            response.topics[0].partitions.sort_by_key(|partition| partition.partition_index);
+        });
         script.ask::<_, FetchResponse<'static>>("before it", 12, &fetch(12, own, vec![from(0, 2)]));
         script.ask::<_, FetchResponse<'static>>("what is left", 12, &fetch(12, own, vec![from(0, 3)]));
         script.ask_shaped("all", version, &records_until(own, &[(0, -1)]), by_index);
