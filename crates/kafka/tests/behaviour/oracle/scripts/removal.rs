@@ -63,7 +63,7 @@ fn offset_delete() {
             })
             .collect(),
     };
-    let mut ask = |script: &mut Script, name: &str, request: &OffsetDeleteRequest<'static>| {
+    let ask = |script: &mut Script, name: &str, request: &OffsetDeleteRequest<'static>| {
         script.ask_shaped(name, 0, request, |response: &mut OffsetDeleteResponse<'static>, _| {
             response.topics.sort_by(|a, b| a.name.cmp(&b.name));
             response.topics.iter_mut().for_each(|topic| topic.partitions.sort_by_key(|p| p.partition_index));
