@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mainstem_broker::Broker;
 
+use crate::elsewhere::handle_elsewhere;
 use crate::fetch::session::SessionCache;
-use crate::registry::{self, Api};
+use crate::registry;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
@@ -71,24 +72,13 @@ impl Door {
         if !api.supports(request.version) && api.key != API_VERSIONS_KEY {
             return close(CloseReason::UnsupportedVersion { api: api.name, version: request.version });
         }
+        // A request that names thousands of things takes its time: other connections of the reactor do not wait for it.
         if frame_len > REACTOR_FRAME_BYTES_MAX && !is_light(api.key) {
-            return self.handle_elsewhere(api, connection.clone(), request);
+            let (door, mut connection) = (self.clone(), connection.clone());
+            let handle = move || (api.handle)(&door, &mut connection, request).unwrap_or_else(close);
+            return handle_elsewhere(Arc::clone(self.broker.heavy()), handle);
         }
         (api.handle)(self, connection, request).unwrap_or_else(close)
-    }
-
-    /// A request that names thousands of things takes its time: other connections of the reactor do not wait for it.
-    fn handle_elsewhere(&self, api: &'static Api, mut connection: Connection, request: Request) -> Handled {
-        let door = self.clone();
-        let pool = Arc::clone(self.broker.heavy());
-        Handled::waiting(async move {
-            let handled = pool.run(move || (api.handle)(&door, &mut connection, request).unwrap_or_else(close)).await;
-            match handled {
-                Ok(Handled::Ready(reply)) => reply,
-                Ok(Handled::Waiting(reply) | Handled::Working(reply)) => reply.await,
-                Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
-            }
-        })
     }
 }
 

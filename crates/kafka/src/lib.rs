@@ -6,6 +6,7 @@
 pub mod api;
 mod authorized;
 mod door;
+mod elsewhere;
 mod errors;
 pub mod fetch;
 mod produce;

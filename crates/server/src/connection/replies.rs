@@ -102,3 +102,43 @@ impl Replies {
         self.request_bytes = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn push(replies: &mut Replies, handled: Handled) {
+        replies.push(handled, true, 100, None, &mut Context::from_waker(Waker::noop()));
+    }
+
+    #[test]
+    fn nothing_overtakes_a_request_that_is_being_worked_at_and_no_leaving_peer_ends_it() {
+        let mut replies = Replies::default();
+        push(&mut replies, Handled::waiting(std::future::pending()));
+        assert!(replies.has_room(64));
+        replies.clear();
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        push(
+            &mut replies,
+            Handled::working(async {
+                let _ = is_done.await;
+                Reply::Nothing
+            }),
+        );
+        assert!(!replies.has_room(64) && !replies.in_long_wait());
+        done.send(()).unwrap();
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(matches!(replies.poll_next(cx), Poll::Ready(Reply::Nothing)));
+        push(&mut replies, Handled::working(std::future::ready(Reply::Nothing)));
+        assert!(replies.has_room(64), "it was done at once");
+    }
+
+    #[test]
+    fn a_wait_that_is_not_pipelined_ends_with_its_peer() {
+        let mut replies = Replies::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        replies.push(Handled::waiting(std::future::pending()), false, 100, None, cx);
+        assert!(!replies.has_room(64) && replies.in_long_wait());
+    }
+}
