@@ -155,8 +155,6 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
         dedupe_bytes: usize::try_from(config.dedupe_buffer_bytes.max(0)).unwrap_or(usize::MAX) / threads,
         load_factor: config.load_factor,
         io_buffer_bytes: config.io_buffer_bytes.max(0) as usize / threads,
-        // Until the index of aborted transactions is proven complete after every crash.
-        transactions_replace: false,
     }
 }
 

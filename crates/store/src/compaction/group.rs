@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn neighbours_are_put_together_up_to_each_limit() {
         let far = i64::from(i32::MAX);
-        let table: &[(&[(u64, i64)], u64, u64, &[usize])] = &[
+        type Case<'c> = (&'c [(u64, i64)], u64, u64, &'c [usize]);
+        let table: &[Case<'_>] = &[
             (&[], 100, 100, &[]),
             (&[(10, 5); 4], 100, 100, &[4]),
             (&[(50, 5); 4], 100, 100, &[2, 2]),

@@ -32,9 +32,7 @@ pub(super) fn build(
         let mut reader = SegmentReader::open(pass.log, segment, position, pass.buffer_bytes())?;
         while let Some(batch) = reader.next(pass.log, control)? {
             let aborted = transactions.can_go(&batch).map_err(|error| record_error(pass, segment, &batch, error))?;
-            let attributes = batch.header().attributes;
-            let replaces = pass.limits.transactions_replace || !attributes.is_transactional();
-            if !aborted && !attributes.is_control() && replaces {
+            if !aborted && !batch.header().attributes.is_control() {
                 let whole = put_all(&batch, &mut map, from, &mut scratch);
                 if !whole.map_err(|error| record_error(pass, segment, &batch, error))? {
                     return Ok(map);

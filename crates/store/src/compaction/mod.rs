@@ -53,9 +53,6 @@ pub struct CleanerLimits {
     pub load_factor: f64,
     /// Bytes that are read, or written, at once: a thread's part of `log.cleaner.io.buffer.size`.
     pub io_buffer_bytes: usize,
-    /// Whether a record of a committed transaction takes the place of older ones, as for Kafka's cleaner. Without it such
-    /// records are kept beside what they follow: nothing is lost even where the index of aborted transactions is incomplete.
-    pub transactions_replace: bool,
 }
 
 /// Who may slow a compaction down, or stop it.

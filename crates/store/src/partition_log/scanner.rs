@@ -98,12 +98,13 @@ impl EntryScanner for RecoveryScanner<'_> {
         if in_the_middle {
             return true;
         }
+        if !follows && self.index.is_some() {
+            // The journal parks this one. The segment before is the last, and is finished as such: once, because its aborted transactions
+            // are let go of then.
+            return false;
+        }
         if let Err(error) = self.finish_segment(true) {
             self.error.get_or_insert(error);
-        }
-        if !follows && self.index.is_some() {
-            // The journal parks this one: the views that exist stay those of the segment before.
-            return false;
         }
         self.index = Some(ActiveIndex::new(base));
         self.next_offset = self.next_offset.max(base);

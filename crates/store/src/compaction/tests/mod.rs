@@ -25,7 +25,7 @@ use crate::partition_log::{AppendContext, Origin, PartitionLog, ReadRequest};
 pub(super) type Kept = (i64, String, Option<String>);
 
 pub(super) const LIMITS: CleanerLimits =
-    CleanerLimits { dedupe_bytes: 1 << 20, load_factor: 0.9, io_buffer_bytes: 512, transactions_replace: true };
+    CleanerLimits { dedupe_bytes: 1 << 20, load_factor: 0.9, io_buffer_bytes: 512 };
 
 /// Segments of 500 bytes, an index entry for nearly every batch, everything dirty is due.
 pub(super) fn compacted() -> LogConfig {

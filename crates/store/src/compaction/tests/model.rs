@@ -147,12 +147,7 @@ impl Model {
             Op::Compact { keys_max, later_ms } => {
                 self.now += later_ms;
                 self.checkpoint();
-                let limits = CleanerLimits {
-                    dedupe_bytes: (keys_max + 1) * 24,
-                    load_factor: 1.0,
-                    transactions_replace: false,
-                    ..LIMITS
-                };
+                let limits = CleanerLimits { dedupe_bytes: (keys_max + 1) * 24, load_factor: 1.0, ..LIMITS };
                 let now = TimestampMs(self.now);
                 let work = self.log.cleanable(now, self.log.log_end()).unwrap().unwrap();
                 let done = self.log.compact(&work, &limits, now, &mut Unthrottled).unwrap();

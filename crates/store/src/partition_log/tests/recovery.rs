@@ -211,3 +211,44 @@ fn orphans_are_removed() {
     let names = fs.read_dir(Path::new(FOLDER)).unwrap();
     assert!(names.iter().all(|entry| !entry.name.to_str().unwrap().contains("999")));
 }
+
+/// One transaction that was aborted: a record, and its marker.
+fn abort_one(log: &PartitionLog) {
+    let producer = || BatchBuilder::new().producer(ProducerId(7), ProducerEpoch(0), 0).transactional();
+    let mut builder = producer();
+    builder.append(NOW, Some(b"k"), Some(b"aborted"), &[]);
+    log.append(&Bytes::from(builder.build().unwrap()), &client()).unwrap();
+    let mut marker = BatchBuilder::new().producer(ProducerId(7), ProducerEpoch(0), -1).transactional();
+    let end = mainstem_record::ControlRecord::EndTransaction { committed: false, coordinator_epoch: 1 };
+    marker.append_control(NOW, &end);
+    let coordinator = AppendContext { origin: Origin::Coordinator, ..client() };
+    log.append(&Bytes::from(marker.build().unwrap()), &coordinator).unwrap();
+}
+
+#[test]
+fn aborted_transactions_before_a_parked_segment_stay_known() {
+    let (fs, log) = create(small());
+    abort_one(&log);
+    fill(&log, 30);
+    let bases: Vec<_> = log.state.lock().segments.iter().map(|segment| segment.base).collect();
+    assert!(bases.len() > 3);
+    drop(log);
+    // A power cut took the second segment; the third does not follow from the first.
+    let crashed = kill(&fs);
+    crashed.remove_file(&Path::new(FOLDER).join(names::segment_file(bases[1], names::LOG))).unwrap();
+    let (log, recovery) = open(&crashed, OpenFacts::default(), small());
+    assert_eq!((log.log_end(), recovery.segments_parked), (bases[1], bases.len() - 2));
+    assert_eq!(log.aborted_transactions(Offset(0), log.log_end()).unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_checkpoint_covers_knows_its_aborted_transactions_after_a_power_cut() {
+    let (fs, log) = create(small());
+    abort_one(&log);
+    log.flush_blocking().unwrap();
+    let recovery_point = log.prepare_checkpoint().unwrap().recovery_point;
+    assert_eq!(recovery_point, Offset(2));
+    let facts = OpenFacts { recovery_point: Some(recovery_point), ..OpenFacts::default() };
+    let (log, _) = open(&fs.crash(CrashPolicy::Nothing), facts, small());
+    assert_eq!(log.aborted_transactions(Offset(0), log.log_end()).unwrap().len(), 1);
+}
