@@ -243,7 +243,9 @@ impl Groups {
 
     fn remove_due(&self) -> usize {
         let mut removed = self.all().iter().map(|group| group.remove_due_files()).sum();
-        for path in std::mem::take(&mut *self.leaving.lock()) {
+        // Taken before the loop: its guard would be held in it.
+        let leaving = std::mem::take(&mut *self.leaving.lock());
+        for path in leaving {
             match self.env.fs.remove_dir_all(&path) {
                 Ok(()) => removed += 1,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -118,10 +118,8 @@ impl GroupPartition {
         let index_is_due = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
         let mut state = self.state.lock();
         state.observe(&header, marker, &placed, inspected);
-        if state.queue.is_write_due() && !state.closed {
-            let result = state.queue.write(self.core.fs());
-            result.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?;
-        }
+        let due = state.queue.is_write_due() && !state.closed;
+        let queue = if due { state.queue.write(self.core.fs()) } else { Ok(()) };
         let log_start = state.log_start;
         // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
         // the two covers this append.
@@ -133,6 +131,8 @@ impl GroupPartition {
             state.dirty_since = Some(self.core.env.clock.monotonic());
         }
         drop(state);
+        // Without the lock: who is told of an error may look at the log.
+        queue.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?;
         self.flush_appended(end);
         Ok((log_start, index_is_due))
     }

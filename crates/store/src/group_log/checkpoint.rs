@@ -45,8 +45,11 @@ impl GroupLog {
             // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
             let _order = partition.appending.lock();
             let mut state = partition.state.lock();
-            let dir = || self.core.queue_dir(&partition.partition);
-            state.queue.write(self.core.fs()).map_err(|error| self.view_error("write", &dir(), error))?;
+            if let Err(error) = state.queue.write(self.core.fs()) {
+                // Who is told of an error may look at the log.
+                drop(state);
+                return Err(self.view_error("write", &self.core.queue_dir(&partition.partition), error));
+            }
             partition.mark_end(&mut state);
             states.push(state.snapshot(partition.topic_id, partition.partition.partition));
             if let Some(files) = state.queue.take_unsynced() {

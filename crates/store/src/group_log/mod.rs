@@ -233,8 +233,9 @@ impl GroupLog {
 
     /// Frees memory and closes files that nobody has used lately. To be called now and then.
     pub fn release_idle(&self) {
-        let idle = self.partitions().iter().fold(true, |idle, partition| partition.release_if_idle() && idle);
-        if idle {
+        // Each is asked, also after one that is in use.
+        let in_use = self.partitions().iter().filter(|partition| !partition.release_if_idle()).count();
+        if in_use == 0 {
             self.core.log.journal.release_tail();
             self.core.index.release();
         }

@@ -1,8 +1,10 @@
 //! Opening a group: the commit log is checked from the checkpoint on, then the views are brought up to its end.
 //!
-//! 1. The checkpoint is read, or the one before it. 2. The commit log's tail is checked; what follows the last whole entry is cut. 3. Each
-//! view is taken over as the checkpoint tells it; what ran ahead is cut, what is missing is made anew. 4. The entries after the checkpoint,
-//! or all of them if a view is missing, are shown to the views. 5. Records whose files are gone are no longer part of their partitions.
+//! 1. The checkpoint is read, or the one before it.
+//! 2. The commit log's tail is checked; what follows the last whole entry is cut.
+//! 3. Each view is taken over as the checkpoint tells it; what ran ahead is cut, what is missing is made anew.
+//! 4. The entries after the checkpoint, or all of them if a view is missing, are shown to the views.
+//! 5. Records whose files are gone are no longer part of their partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -80,10 +80,10 @@ impl World {
 
     /// After a power cut: what was durable is there, and nothing else than what was.
     fn accept_loss(&mut self, durable: &[i64]) {
-        for partition in 0..3 {
+        for (partition, durable) in durable.iter().enumerate() {
             let log = self.log(partition);
             let expected = &mut self.expected[partition];
-            assert!(log.log_end().0 >= durable[partition] && log.log_end().0 <= expected.end);
+            assert!(log.log_end().0 >= *durable && log.log_end().0 <= expected.end);
             assert!(log.log_start().0 <= expected.start);
             expected.end = log.log_end().0;
             expected.values.retain(|(offset, _)| *offset < expected.end);
