@@ -15,7 +15,7 @@ stop() {
 trap stop EXIT
 
 CONTROLLER_PORT=$(free_port) "$here/../peers/kafka.sh" serve "$scratch/data" "$port" \
-  group.initial.rebalance.delay.ms=300 offsets.topic.num.partitions=3 >"$scratch/log" 2>&1 &
+  offsets.topic.num.partitions=3 >"$scratch/log" 2>&1 &
 kafka=$!
 for _ in $(seq 600); do
   (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break

@@ -27,6 +27,11 @@ declare -A tools=(
   [verifiable-consumer]=org.apache.kafka.tools.VerifiableConsumer
   [broker-api-versions]=org.apache.kafka.tools.BrokerApiVersionsCommand
   [cluster]=org.apache.kafka.tools.ClusterTool
+  [delete-records]=org.apache.kafka.tools.DeleteRecordsCommand
+  [log-dirs]=org.apache.kafka.tools.LogDirsCommand
+  [leader-election]=org.apache.kafka.tools.LeaderElectionCommand
+  [reassign]=org.apache.kafka.tools.reassign.ReassignPartitionsCommand
+  [metadata-quorum]=org.apache.kafka.tools.MetadataQuorumCommand
   [dump-log]=org.apache.kafka.tools.DumpLogSegments
 )
 

@@ -36,7 +36,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn create(broker: &Broker, name: &str) -> Arc<Partition> {
-    let created = wait(broker.create_topics(vec![NewTopic::named(&name.to_owned())], false)).unwrap();
+    let created = wait(broker.create_topics(vec![NewTopic::named(name.to_owned())], false)).unwrap();
     assert!(created[0].is_ok(), "{created:?}");
     Arc::clone(broker.topics().by_name(name).unwrap().partition(PartitionIndex(0)).unwrap())
 }

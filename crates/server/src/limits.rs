@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Counts connections, in all and by address of the peer.
 #[derive(Debug)]
@@ -131,10 +131,7 @@ impl Budget {
 
     /// Takes `bytes` now, or nothing when they are not free.
     pub fn try_claim(&self, bytes: usize) -> Option<Claim> {
-        match Arc::clone(&self.units).try_acquire_many_owned(self.units_of(bytes)) {
-            Ok(claim) => Some(claim),
-            Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => None,
-        }
+        Arc::clone(&self.units).try_acquire_many_owned(self.units_of(bytes)).ok()
     }
 
     /// Takes `bytes` when they become free.

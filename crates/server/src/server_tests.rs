@@ -50,7 +50,7 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
     let ports: Vec<u16> = server.addresses().iter().map(|(_, address)| address.port()).collect();
     assert!(ports.iter().all(|port| *port > 0));
     let expected = format!("PLAINTEXT://broker.example:{} OUTSIDE://{}:{}", ports[0], host_name().unwrap(), ports[1]);
-    assert_eq!(*events.lock().unwrap(), [expected.clone()]);
+    assert_eq!(*events.lock().unwrap(), std::slice::from_ref(&expected));
     assert!(std::net::TcpStream::connect(("127.0.0.1", ports[1])).is_ok(), "every interface includes IPv4");
     let report = server.report().join("\n");
     let lines = [

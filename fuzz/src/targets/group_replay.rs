@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         let _ = shard.replay(next, producer, key, value);
         next = next.plus(1);
     }
-    shard.replay_end_transaction(next, ProducerId(1), data.len() % 2 == 0);
+    shard.replay_end_transaction(next, ProducerId(1), data.len().is_multiple_of(2));
     let outcome = shard.loaded(at(0));
     shard.appended(&outcome.records, next.plus(1));
     look(&mut shard);

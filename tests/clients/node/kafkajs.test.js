@@ -210,6 +210,32 @@ test('topics are created, described, grown and deleted', async () => {
   await waitUntil('the topic has gone', async () => !(await admin.listTopics()).includes(topic));
 });
 
+test('the configs of a topic are replaced as a whole', async () => {
+  const topic = freshName('configs');
+  const configEntries = [{ name: 'segment.bytes', value: '20971520' }];
+  await admin.createTopics({ topics: [{ topic, numPartitions: 1, replicationFactor: 1, configEntries }] });
+  await waitUntil('the topic is there', async () => (await partitionCount(topic)) === 1);
+  const configs = async () => {
+    const { resources } = await admin.describeConfigs({ resources: [{ type: 2, name: topic }] });
+    return Object.fromEntries(resources[0].configEntries.map((e) => [e.configName, e.configValue]));
+  };
+  await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries: [{ name: 'retention.ms', value: '3600000' }] }] });
+  await waitUntil('the config is set', async () => (await configs())['retention.ms'] === '3600000');
+  assert.equal((await configs())['segment.bytes'], '1073741824');
+});
+
+test('records, groups and offsets are deleted', async () => {
+  const [topic, group] = [await newTopic('deleted'), freshName('group')];
+  await produce(topic, numbered(0, 10));
+  await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '4' }] });
+  const [range] = await admin.fetchTopicOffsets(topic);
+  assert.deepEqual([range.low, range.high], ['4', '10']);
+  await admin.setOffsets({ groupId: group, topic, partitions: [{ partition: 0, offset: '7' }] });
+  await admin.deleteGroups([group]);
+  const { groups } = await admin.listGroups();
+  assert.ok(!groups.some((g) => g.groupId === group));
+});
+
 test('an idempotent producer keeps order', async () => {
   const topic = await newTopic('idempotent');
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, createPartitioner: Partitioners.DefaultPartitioner });

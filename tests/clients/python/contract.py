@@ -137,3 +137,29 @@ class IncrementalConfigs:
         wait_until(lambda: driver.topic_configs(topic)["segment.bytes"] == "20971520", "the config is set")
         driver.unset_config(topic, "segment.bytes")
         wait_until(lambda: driver.topic_configs(topic)["segment.bytes"] == before, "the config is the default again")
+
+
+class WholeConfigs:
+    """For libraries that alter configs with AlterConfigs (33), which replaces all that is set."""
+
+    def test_the_configs_of_a_topic_are_replaced(self, driver, fresh_name):
+        topic = fresh_name("whole-configs")
+        driver.create_topic(topic, 1, {"segment.bytes": "20971520"})
+        wait_until(lambda: driver.partition_count(topic) == 1, "the topic is there")
+        driver.replace_configs(topic, {"retention.ms": "3600000"})
+        wait_until(lambda: driver.topic_configs(topic)["retention.ms"] == "3600000", "the config is set")
+        assert driver.topic_configs(topic)["segment.bytes"] == "1073741824", "what is not named is the default again"
+        driver.replace_configs(topic, {})
+        wait_until(lambda: driver.topic_configs(topic)["retention.ms"] == "604800000", "nothing is set")
+
+
+class DeletedRecords:
+    """For libraries with DeleteRecords (KIP-107)."""
+
+    def test_deleted_records_are_not_read(self, driver, fresh_name):
+        topic = driver.new_topic(fresh_name("deleted-records"))
+        sent = values(10)
+        driver.produce(topic, sent)
+        assert driver.delete_records(topic, 4) == 4
+        with driver.reader(topic) as reader:
+            assert [content(r) for r in reader.read(6)] == sent[4:]

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from contract import Contract, StaticMembers
+from contract import Contract, DeletedRecords, StaticMembers, WholeConfigs
 from messages import Received
 from waiting import LIMIT_SECONDS, wait_until
 
@@ -149,6 +149,15 @@ class Driver:
         answers = self.run(self.admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)]))
         return {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
 
+    def replace_configs(self, name, configs):
+        resource = ConfigResource(ConfigResourceType.TOPIC, name, configs)
+        for answer in self.run(self.admin.alter_configs([resource])):
+            assert [error[0] for error in answer.resources] == [0], answer
+
+    def delete_records(self, name, before):
+        partition = TopicPartition(name, 0)
+        return self.run(self.admin.delete_records({partition: RecordsToDelete(before_offset=before)}))[partition]
+
     def add_partitions(self, name, total):
         answer = self.run(self.admin.create_partitions({name: NewPartitions(total)}))
         assert [error[1] for error in answer.topic_errors] == [0], answer
@@ -188,5 +197,5 @@ def driver(bootstrap):
     driver.close()
 
 
-class TestAiokafka(Contract, StaticMembers):
+class TestAiokafka(Contract, StaticMembers, WholeConfigs, DeletedRecords):
     pass

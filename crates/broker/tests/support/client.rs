@@ -24,6 +24,9 @@ pub struct Producer {
     pub sequence: i32,
 }
 
+/// A topic to create: name, partitions, settings.
+pub type Wanted<'t> = (&'t str, i32, &'t [(&'t str, &'t str)]);
+
 /// A node, what its clients know, and the next value that nobody has sent before.
 pub struct Client<'n> {
     pub node: &'n Node,
@@ -43,7 +46,7 @@ impl<'n> Client<'n> {
     }
 
     /// Creates topics in one request; true if all of them were acknowledged.
-    pub fn create(&mut self, topics: &[(&str, i32, &[(&str, &str)])]) -> bool {
+    pub fn create(&mut self, topics: &[Wanted<'_>]) -> bool {
         let wanted = topics.iter().map(|(name, partitions, configs)| NewTopic {
             partitions: *partitions,
             configs: configs.iter().map(|(key, value)| (key.to_string(), Some(value.to_string()))).collect(),

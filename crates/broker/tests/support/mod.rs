@@ -1,6 +1,6 @@
 //! A node on a disk in memory, what its clients did and were told, and what must hold after a stop.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
 pub mod check;
 pub mod client;

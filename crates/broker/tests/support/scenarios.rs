@@ -22,7 +22,8 @@ fn nothing(_: &mut Client<'_>) {}
 
 /// Every kind of change of what is on the disk, each with durability `os` and `disk`.
 pub fn all() -> Vec<Scenario> {
-    let kinds: [(&str, fn(&mut Client<'_>), fn(&mut Client<'_>)); 16] = [
+    type Step = fn(&mut Client<'_>);
+    let kinds: [(&str, Step, Step); 16] = [
         ("creation", nothing, creation),
         ("deletion", three_topics, deletion),
         ("creation again", three_topics, creation_again),

@@ -4,6 +4,8 @@
 //!   a session, which every client accepts.
 //! - A session that was not used for [`EVICTION_MS`] gives way to a new one; so does one in the cache that long with fewer
 //!   partitions than the new one.
+//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 150 MB: past it a client is answered without a session, and one
+//!   whose session would grow beyond it loses that session.
 //! - No IO and no clock: `now` is an argument.
 
 use std::collections::HashMap;
@@ -17,6 +19,10 @@ use parking_lot::Mutex;
 
 /// `min.incremental.fetch.session.eviction.ms` of Kafka.
 pub const EVICTION_MS: u64 = 120_000;
+
+/// What all sessions may weigh: a partition weighs 1, and 1 more for each 64 bytes of its topic's name.
+pub const WEIGHT_MAX: usize = 1_000_000;
+const NAME_BYTES_OF_WEIGHT: usize = 64;
 
 /// No session.
 pub const NO_SESSION: i32 = 0;
@@ -130,18 +136,20 @@ struct Entry {
     created: Duration,
     last_used: Duration,
     size: usize,
+    weight: usize,
 }
 
 /// All sessions of a broker.
 pub struct SessionCache {
     slots: usize,
+    weight_max: usize,
     next_id: AtomicI32,
     entries: Mutex<HashMap<i32, Entry>>,
 }
 
 impl SessionCache {
     pub fn new(slots: usize) -> SessionCache {
-        SessionCache { slots, next_id: AtomicI32::new(1), entries: Mutex::new(HashMap::new()) }
+        SessionCache { slots, weight_max: WEIGHT_MAX, next_id: AtomicI32::new(1), entries: Mutex::new(HashMap::new()) }
     }
 
     pub fn len(&self) -> usize {
@@ -175,15 +183,25 @@ impl SessionCache {
         held.apply(request.partitions, &request.forgotten);
         held.epoch = next_epoch(held.epoch);
         let partitions: Vec<_> = held.partitions.iter().map(|(key, cached)| (key.clone(), cached.wanted)).collect();
-        let (id, size) = (held.id, partitions.len());
+        let (id, size, weight) = (held.id, partitions.len(), held.weight());
         drop(held);
         if size == 0 {
             self.entries.lock().remove(&id);
             return Ok(FetchPlan { partitions, kind: Kind::Sessionless });
         }
-        if let Some(entry) = self.entries.lock().get_mut(&id) {
-            entry.size = size;
+        let mut entries = self.entries.lock();
+        let grows = entries.get(&id).is_some_and(|entry| weight > entry.weight);
+        if grows {
+            let others: usize = entries.iter().filter(|(other, _)| **other != id).map(|(_, e)| e.weight).sum();
+            if others + weight > self.weight_max {
+                entries.remove(&id);
+                return Err(SessionError::NotFound);
+            }
         }
+        if let Some(entry) = entries.get_mut(&id) {
+            (entry.size, entry.weight) = (size, weight);
+        }
+        drop(entries);
         Ok(FetchPlan { partitions, kind: Kind::Incremental(session) })
     }
 
@@ -216,9 +234,15 @@ impl SessionCache {
         if self.slots == 0 {
             return None;
         }
+        let weight: usize = plan.partitions.iter().map(|(key, _)| key.weight()).sum();
         let mut entries = self.entries.lock();
         if entries.len() >= self.slots && !evict(&mut entries, size, now) {
             return None;
+        }
+        while entries.values().map(|entry| entry.weight).sum::<usize>() + weight > self.weight_max {
+            if !evict(&mut entries, size, now) {
+                return None;
+            }
         }
         let mut id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         while id == NO_SESSION || entries.contains_key(&id) {
@@ -230,7 +254,8 @@ impl SessionCache {
             .zip(answers)
             .map(|((key, wanted), answer)| (key.clone(), Cached::new(*wanted, answer)));
         let session = Session { id, epoch: 1, by_id, partitions: partitions.collect() };
-        entries.insert(id, Entry { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size });
+        entries
+            .insert(id, Entry { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size, weight });
         Some(id)
     }
 }
@@ -277,7 +302,20 @@ impl Cached {
     }
 }
 
+impl PartitionKey {
+    fn weight(&self) -> usize {
+        match &self.topic {
+            TopicReference::Name(name) => 1 + name.len() / NAME_BYTES_OF_WEIGHT,
+            TopicReference::Id(_) => 1,
+        }
+    }
+}
+
 impl Session {
+    fn weight(&self) -> usize {
+        self.partitions.keys().map(PartitionKey::weight).sum()
+    }
+
     fn apply(&mut self, partitions: Vec<(PartitionKey, Wanted)>, forgotten: &[PartitionKey]) {
         for (key, wanted) in partitions {
             let fresh = Cached { wanted, high_watermark: Offset::NONE, log_start: Offset::NONE };

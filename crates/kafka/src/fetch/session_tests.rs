@@ -152,3 +152,21 @@ fn partitions_that_were_served_go_to_the_end() {
     let order: Vec<_> = plan.partitions.iter().map(|(key, _)| key.partition.0).collect();
     assert_eq!(order, [1, 2, 0]);
 }
+
+#[test]
+fn what_all_sessions_remember_together_is_bounded() {
+    let cache = SessionCache { weight_max: 2_000, ..SessionCache::new(1000) };
+    let half = 1_000 - 10;
+    let (first, second) = (session(&cache, half, at(0)), session(&cache, half, at(1)));
+    assert!(first != NO_SESSION && second != NO_SESSION);
+    assert_eq!(session(&cache, 21, at(2)), NO_SESSION, "there is no room");
+    assert_ne!(session(&cache, 10, at(2)), NO_SESSION);
+    let more: Vec<_> = (half..half + 50).map(|p| (key("t", p), wanted(0))).collect();
+    assert_eq!(cache.begin(request(second, 1, &more), at(3)).unwrap_err(), SessionError::NotFound, "it grew too large");
+    assert_ne!(session(&cache, 21, at(4)), NO_SESSION, "and is gone");
+    let long = "n".repeat(32_000);
+    let named: Vec<_> = (0..4).map(|p| (key(&long, p), wanted(0))).collect();
+    let plan = cache.begin(request(0, INITIAL_EPOCH, &named), at(5)).unwrap();
+    assert_eq!(cache.finish(&plan, &vec![QUIET; named.len()], at(5)).session_id, NO_SESSION, "names weigh too");
+    assert_ne!(session(&cache, half, at(500)), NO_SESSION, "idle ones give way");
+}

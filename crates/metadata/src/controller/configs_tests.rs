@@ -170,7 +170,7 @@ fn row_49_a_replacement_sets_what_it_names_and_unsets_the_rest() {
     let decision = controller.replace_configs(&replacements, false, &broker(&[]));
     assert_eq!((decision.reply, decision.records.len()), (vec![Ok(())], 2), "what stays as it is needs no record");
     apply(&mut controller, &decision.records);
-    let set: Vec<_> = controller.image().topic_configs("plain").iter().map(|(key, _)| key.as_str()).collect();
+    let set: Vec<_> = controller.image().topic_configs("plain").keys().map(String::as_str).collect();
     assert_eq!(set, ["retention.ms", "segment.ms"]);
     let validated = controller.replace_configs(&[replacement("plain", &[])], true, &broker(&[]));
     assert_eq!((validated.reply, validated.records), (vec![Ok(())], vec![]));

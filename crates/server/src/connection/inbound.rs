@@ -51,6 +51,10 @@ impl Inbound {
         self.buffer.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// Memory held for receiving.
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()

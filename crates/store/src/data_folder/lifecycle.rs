@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DataFolder, FolderEntry, NewLog};
+use super::{DataFolder, FolderEntry, NewLog, parallel};
 use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::formats::names::{self, Parting};
@@ -57,7 +57,7 @@ impl DataFolder {
             let folder = self.path.join(partition.to_string());
             PartitionLog::create(&self.env, &folder, partition.clone(), *topic_id, Arc::clone(config)).map(Arc::new)
         };
-        let logs = partitions.iter().map(create).collect();
+        let logs = parallel::map(partitions, create);
         self.env.fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
         Ok(logs)
     }

@@ -7,6 +7,7 @@ mod checkpoints;
 mod classify;
 mod groups;
 mod lifecycle;
+mod parallel;
 
 #[cfg(test)]
 mod tests;
@@ -174,8 +175,8 @@ impl DataFolder {
     /// If a log cannot be closed the others are, the folder stays marked as unclean, and the error says why.
     pub fn close(&self, logs: &[(Arc<PartitionLog>, Offset)], broker_epoch: i64) -> Result<(), OpenError> {
         let mut failed = None;
-        for (log, _) in logs {
-            if let Err(error) = log.close() {
+        for ((log, _), closed) in logs.iter().zip(parallel::map(logs, |(log, _)| log.close())) {
+            if let Err(error) = closed {
                 tracing::error!(partition = %log.partition(), "not closed cleanly: {error}");
                 failed.get_or_insert(error);
             }

@@ -113,12 +113,10 @@ fn aborted_transactions_are_told(layout: Layout) {
     let log = &node.logs[0];
     let coordinator = AppendContext { origin: Origin::Coordinator, ..client() };
     fill(log, 3);
-    let mut sequence = 0;
-    for commit in [false, true, false] {
+    for (sequence, commit) in (0..).zip([false, true, false]) {
         let mut builder = BatchBuilder::new().producer(ProducerId(5), ProducerEpoch(0), sequence).transactional();
         builder.append(NOW, None, Some(b"in a transaction"), &[]);
         log.append(&Bytes::from(builder.build().unwrap()), &client()).unwrap();
-        sequence += 1;
         let open = log.log_end().0 - 1;
         assert_eq!(log.first_unstable_offset(log.log_end()), Some(Offset(open)));
         log.append(&marker(commit), &coordinator).unwrap();

@@ -17,9 +17,6 @@ use crate::support::{Link, Node, Outcome};
 /// Names a broker (`host:port`) whose answers are to be recorded instead of compared.
 const RECORD_FROM: &str = "MAINSTEM_RECORD_FROM";
 
-/// Where tests/oracle/record.sh sets others than Kafka's defaults, this node has the same.
-const SETTINGS: &[(&str, &str)] = &[("group.initial.rebalance.delay.ms", "300")];
-
 pub struct Script {
     name: &'static str,
     peer: Peer,
@@ -54,7 +51,7 @@ impl Script {
     pub fn start(name: &'static str) -> Script {
         let peer = match std::env::var(RECORD_FROM) {
             Ok(address) => Peer::Recorded(address, Vec::new()),
-            Err(_) => Peer::Compared(Node::start_in_real_time(SETTINGS), recording::load(name).into()),
+            Err(_) => Peer::Compared(Node::start_in_real_time(&[]), recording::load(name).into()),
         };
         let (ours, theirs) = (Names::default(), Names::default());
         let (links, differences, excused) = (Vec::new(), Vec::new(), Vec::new());

@@ -85,7 +85,7 @@ pub fn produce_all(version: i16, topic: Topic, acks: i16, batches: Vec<(i32, Rec
     let data = batches.into_iter().map(|(index, records)| PartitionProduceData { index, records });
     ProduceRequest {
         acks,
-        timeout_ms: 5_000,
+        timeout_ms: 30_000,
         topic_data: vec![TopicProduceData {
             name: topic.name(by_id),
             topic_id: topic.id(by_id),
@@ -178,8 +178,8 @@ pub fn listed(
 pub fn join<'m>(group: &'m str, member: &'m str, subscription: &'m [u8]) -> JoinGroupRequest<'m> {
     JoinGroupRequest {
         group_id: Cow::Borrowed(group),
-        session_timeout_ms: 10_000,
-        rebalance_timeout_ms: 10_000,
+        session_timeout_ms: 60_000,
+        rebalance_timeout_ms: 60_000,
         member_id: Cow::Borrowed(member),
         protocol_type: Cow::Borrowed("consumer"),
         protocols: vec![JoinGroupRequestProtocol {

@@ -74,9 +74,13 @@ fn a_group_of_three() {
         let mut b = Member::new(&mut script, b"b", None);
         let mut c = Member::new(&mut script, b"c", None);
         a.introduces_itself(&mut script, version, group);
+        let alone = a.sends_join(&mut script, "a joins", version, group);
+        let alone = a.is_joined(&mut script, alone);
         b.introduces_itself(&mut script, version, group);
-        let first = a.sends_join(&mut script, "a joins", version, group);
         let second = b.sends_join(&mut script, "b joins", version, group);
+        script.settle();
+        ask_heartbeat(&mut script, "a has to join again", beat, &heartbeat(group, &a.id, alone.generation_id));
+        let first = a.sends_join(&mut script, "a joins with b", version, group);
         let joined = a.is_joined(&mut script, first);
         b.is_joined(&mut script, second);
         let generation = joined.generation_id;
