@@ -111,6 +111,11 @@ impl Journal {
         self.state.lock().options = JournalOptions { suffix: self.suffix, ..options };
     }
 
+    /// Somebody created files of this journal and did not sync the directory: the next flush does.
+    pub fn note_new_names(&self) {
+        self.state.lock().dir_dirty = true;
+    }
+
     pub fn options(&self) -> JournalOptions {
         self.state.lock().options
     }

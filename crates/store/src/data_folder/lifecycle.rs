@@ -38,7 +38,7 @@ impl DataFolder {
         PartitionLog::write_topic_id(self.env.fs.as_ref(), &entry.path, topic_id)
     }
 
-    /// Creates the folder of a new partition, durably.
+    /// Creates the folder of a new partition. Its name is durable when this returns; see [`PartitionLog::create`] for the rest.
     pub fn create_log(
         &self,
         partition: &TopicPartition,

@@ -130,6 +130,7 @@ impl DataFolder {
         if !self.has_metadata_log()? {
             let log =
                 PartitionLog::create(&self.env, &folder, partition, TopicId::CLUSTER_METADATA, Arc::clone(&config))?;
+            log.sync_new_files()?;
             fs.sync_dir(&self.path).map_err(io_error(&self.path))?;
             return Ok((Arc::new(log), LogRecovery::default()));
         }

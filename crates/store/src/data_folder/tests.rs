@@ -209,6 +209,7 @@ fn deletion_is_a_rename_at_once_and_the_removal_later() {
     // The topic can be created again at once.
     let again = folder.create_log(&partition("orders", 0), TopicId([8; 16]), config()).unwrap();
     assert_eq!(again.log_end(), Offset(0));
+    again.sync_new_files().unwrap();
     let crashed = fs.crash(CrashPolicy::Nothing);
     let (_, report) = open_on(&crashed);
     assert_eq!((report.partitions.len(), report.parted.len()), (1, 1));
@@ -217,6 +218,49 @@ fn deletion_is_a_rename_at_once_and_the_removal_later() {
     clock.advance(Duration::from_secs(60));
     assert_eq!(folder.remove_due(), 1);
     assert_eq!(reading.bytes, reading.chunks[0].len());
+}
+
+#[test]
+fn a_new_log_costs_no_sync_of_its_own_and_its_first_flush_makes_it_durable() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let wanted: Vec<_> = (0..20).map(|index| (partition("orders", index), TopicId([7; 16]), config())).collect();
+    fs.plan_fault(Fault::of(OpKind::SyncDir, 1).on("orders-"));
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on("orders-"));
+    let logs: Vec<_> = folder.create_logs(&wanted).unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(fs.faults_met(), 0, "something was synced in a folder of a partition");
+    fs.clear_faults();
+    append(&logs[3], 5);
+    append(&logs[4], 5);
+    logs[3].flush_blocking().unwrap();
+    let crashed = fs.crash(CrashPolicy::Nothing);
+    let (folder, report) = open_on(&crashed);
+    assert_eq!(report.partitions.len(), 20, "the names of all folders are durable");
+    for entry in &report.partitions {
+        folder.adopt(entry, TopicId([7; 16])).unwrap();
+        let (log, _) = folder.open_log(entry, config()).unwrap();
+        let flushed = entry.partition == partition("orders", 3);
+        assert_eq!(
+            (log.log_start(), log.log_end()),
+            (Offset(0), Offset(if flushed { 5 } else { 0 })),
+            "{}",
+            entry.partition
+        );
+        assert_eq!(log.topic_id(), Some(TopicId([7; 16])));
+        append(&log, 1);
+    }
+}
+
+#[test]
+fn a_creation_that_failed_half_way_can_be_repeated() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let create = || folder.create_log(&partition("orders", 0), TopicId([7; 16]), config());
+    fs.plan_fault(Fault::of(OpKind::Write, 1).on("partition.metadata"));
+    assert!(create().is_err());
+    let log = create().unwrap();
+    append(&log, 1);
+    assert!(matches!(create(), Err(OpenError::Exists { .. })), "not over data");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Making a log durable, and what is checkpointed of it.
 
+use super::open::METADATA_FILE;
 use super::state::State;
 use super::{PartitionLog, durability, index_file, segment_base};
 use crate::error::{LogStartError, StorageError};
@@ -133,13 +134,16 @@ impl PartitionLog {
         self.sync_sealed_indexes()?;
         self.sync_transaction_indexes()?;
         self.write_epochs()?;
+        self.sync_new_files()?;
         let mut state = self.state.lock();
         let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
         let unsynced = state.unsynced_indexes.first().copied().unwrap_or(durable_end);
+        // Files of segments that are gone from the log may still be there, because they could not be renamed.
+        let left_over = self.journal.first_segment().is_some_and(|left| left < segment_base(first));
         let entry = CheckpointEntry {
             recovery_point: durable_end.min(unsynced).min(state.next_offset),
             log_start: state.log_start,
-            log_start_matters: state.log_start > first,
+            log_start_matters: state.log_start > first || left_over,
             cleaned_to: state.cleaned_to,
         };
         state.checkpointed = Some(entry);
@@ -194,6 +198,23 @@ impl PartitionLog {
             self.state.lock().epochs.dirty = true;
             self.fail("write", &path, error)
         })
+    }
+
+    /// Makes durable what creating the log left in memory: `partition.metadata`, and the names of its first files.
+    pub fn sync_new_files(&self) -> Result<(), StorageError> {
+        if !self.state.lock().new_files_unsynced {
+            return Ok(());
+        }
+        let metadata = self.folder.join(METADATA_FILE);
+        let synced = index_file::sync(self.fs(), &metadata).and_then(|()| self.fs().sync_dir(&self.folder));
+        match synced {
+            Ok(()) => {}
+            // The folder of a topic that was deleted meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.state.lock().closed => {}
+            Err(error) => return Err(self.fail("sync", &self.folder, error)),
+        }
+        self.state.lock().new_files_unsynced = false;
+        Ok(())
     }
 
     /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable when the data folder wrote its checkpoints
@@ -263,6 +284,7 @@ impl PartitionLog {
         self.sync_sealed_indexes()?;
         self.sync_transaction_indexes()?;
         self.write_epochs()?;
+        self.sync_new_files()?;
         tracing::debug!(partition = %self.partition, active = %base, "closed");
         Ok(())
     }

@@ -105,6 +105,10 @@ impl PartitionLog {
     pub(super) fn roll(&self, state: &mut State, base: Offset) -> Result<(), StorageError> {
         self.seal_indexes(state)?;
         self.take_snapshot(state)?;
+        if state.new_files_unsynced {
+            // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment in its first minute.
+            self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
+        }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
         let config = self.config.load();
         let sealed = state.active.base;

@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) cleaned_to: Option<Offset>,
     /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at it.
     pub(crate) recovery_point_on_disk: Offset,
+    /// The files that the creation of the log made, and their names, are not known to be durable.
+    pub(crate) new_files_unsynced: bool,
     /// The log end when it was last asked whether the log is idle.
     pub(crate) idle_end: Offset,
     /// Base offset and position of batches in the active segment.
@@ -99,6 +101,7 @@ impl State {
             swapping: None,
             cleaned_to: None,
             recovery_point_on_disk: Offset::ZERO,
+            new_files_unsynced: false,
             idle_end: Offset::NONE,
             recent: [(Offset::NONE, 0); RECENT],
             recent_next: 0,

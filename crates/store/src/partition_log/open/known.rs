@@ -24,7 +24,7 @@ impl Opening<'_> {
         let segments = &self.listing.segments;
         let first = segments.first().copied().unwrap_or(self.facts.log_start.unwrap_or(Offset::ZERO));
         let known = self.facts.recovery_point.filter(|point| self.epochs.is_some() && *point >= first);
-        let Some(point) = known else {
+        let Some(point) = known.filter(|_| !segments.is_empty()) else {
             return Ok(ScanStart { from: RecoverFrom::Start, offset: first, index: None });
         };
         let base = segments[segments.partition_point(|base| *base <= point).saturating_sub(1)];

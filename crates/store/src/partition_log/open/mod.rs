@@ -45,8 +45,11 @@ pub struct OpenFacts {
 }
 
 impl PartitionLog {
-    /// Creates the folder of a new partition. Its files are durable when this returns; its name is when the caller has synced the
-    /// folder above ([`crate::DataFolder::create_log`] does).
+    /// Creates the folder of a new partition. Its name is durable when the caller has synced the folder above
+    /// ([`crate::DataFolder::create_log`] does); what is in it is with the first flush, the first roll, or
+    /// [`PartitionLog::sync_new_files`], which the checkpoints call. A power cut before leaves the folder without some of its files, or
+    /// with empty ones: nothing in them was acknowledged as durable, and who knows the topic makes them again
+    /// ([`crate::DataFolder::adopt`]).
     pub fn create(
         env: &Arc<StoreEnv>,
         folder: &Path,
@@ -56,18 +59,20 @@ impl PartitionLog {
     ) -> Result<PartitionLog, OpenError> {
         let fs = env.fs.as_ref();
         fs.create_dir_all(folder).map_err(io_error(folder))?;
-        let listing = Listing::read(fs, folder).map_err(io_error(folder))?;
-        if !listing.segments.is_empty() {
+        if holds_data(fs, folder).map_err(io_error(folder))? {
             return Err(OpenError::Exists { path: folder.to_owned() });
         }
         for suffix in [names::LOG, names::INDEX, names::TIME_INDEX] {
             let path = folder.join(names::segment_file(Offset::ZERO, suffix));
             fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
         }
-        // Last, because it syncs the folder: the first segment must not vanish while a later one stays.
-        PartitionLog::write_topic_id(fs, folder, topic_id)?;
+        let path = folder.join(METADATA_FILE);
+        let file = fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
+        file.write_all_at(&partition_metadata::encode(topic_id), 0).map_err(io_error(&path))?;
         let facts = OpenFacts { clean: true, ..OpenFacts::default() };
         let (log, _) = PartitionLog::open(env, folder, partition, &facts, config)?;
+        log.state.lock().new_files_unsynced = true;
+        log.journal.note_new_names();
         Ok(log)
     }
 
@@ -315,6 +320,11 @@ impl<'a> Opening<'a> {
         });
         state.cleaned_to = self.facts.cleaned_to;
         state.recovery_point_on_disk = self.facts.recovery_point.unwrap_or(Offset::ZERO).min(state.next_offset);
+        // A process that was killed left names that no sync covers; where nothing is known to be durable, the first files too.
+        state.new_files_unsynced = !self.facts.clean && self.facts.recovery_point.is_none_or(|point| point <= first);
+        if !self.facts.clean {
+            journal.note_new_names();
+        }
         state.check();
         let durability = Arc::new(Durability::new(opened.next_offset));
         let observer = Arc::downgrade(&durability);
@@ -340,6 +350,17 @@ impl<'a> Opening<'a> {
             log.restart_at(log_start)?;
         }
         Ok((log, opened.recovery))
+    }
+}
+
+/// Whether a folder holds a segment that is not the empty first one, which a creation that failed leaves behind.
+fn holds_data(fs: &dyn Fs, folder: &Path) -> io::Result<bool> {
+    let listing = Listing::read(fs, folder)?;
+    let first = folder.join(names::segment_file(Offset::ZERO, names::LOG));
+    match listing.segments.as_slice() {
+        [] => Ok(false),
+        [base] if *base == Offset::ZERO => Ok(fs.metadata(&first)?.is_some_and(|metadata| metadata.len > 0)),
+        _ => Ok(true),
     }
 }
 
