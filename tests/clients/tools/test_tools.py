@@ -17,7 +17,9 @@ def tool(bootstrap):
     """Runs a tool against the broker; returns what it printed."""
 
     def run(name, *arguments, stdin=""):
-        command = [KAFKA_SH, name, *arguments, "--bootstrap-server", bootstrap]
+        broker = ["--bootstrap-server", bootstrap]
+        # This one wants it before its subcommand, others behind theirs.
+        command = [KAFKA_SH, name, *broker, *arguments] if name == "metadata-quorum" else [KAFKA_SH, name, *arguments, *broker]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=LIMIT_SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -146,3 +148,82 @@ def test_broker_api_versions(tool):
 
 def test_cluster(tool):
     assert re.fullmatch(r"Cluster ID: \S{22}", tool("cluster", "cluster-id").strip())
+
+
+def committed(tool, group, topic):
+    described = tool("consumer-groups", "--describe", "--group", group, "--offsets")
+    rows = [line.split() for line in described.splitlines() if line.startswith(group)]
+    return {int(row[2]): row[3] for row in rows if row[1] == topic}
+
+
+def test_offsets_of_groups_are_reset_and_deleted_and_groups_too(tool, new_topic, fresh_name):
+    topic, other, group = new_topic("reset"), new_topic("other"), fresh_name("group")
+    for name in (topic, other):
+        produce(tool, name, [f"v{i}" for i in range(10)])
+        arguments = ("--group", group, "--reset-offsets", "--topic", name)
+        tool("consumer-groups", *arguments, "--to-latest", "--execute")
+        assert committed(tool, group, name) == {0: "10"}
+    arguments = ("--group", group, "--reset-offsets", "--topic", topic)
+    for how, expected in [(("--shift-by", "-3"), "7"), (("--to-earliest",), "0"), (("--to-offset", "5"), "5"),
+                          (("--to-datetime", "2020-01-01T00:00:00.000"), "0"), (("--by-duration", "P1D"), "0"),
+                          (("--to-current",), "0")]:
+        planned = tool("consumer-groups", *arguments, *how, "--dry-run")
+        assert re.search(rf"{group}\s+{topic}\s+0\s+{expected}\b", planned), (how, planned)
+        tool("consumer-groups", *arguments, *how, "--execute")
+        assert committed(tool, group, topic) == {0: expected}, how
+    tool("consumer-groups", "--delete-offsets", "--group", group, "--topic", topic)
+    assert committed(tool, group, topic) == {} and committed(tool, group, other) == {0: "10"}
+    deleted = tool("consumer-groups", "--delete", "--group", group)
+    assert "was successful" in deleted and group in deleted, deleted
+    assert group not in tool("consumer-groups", "--list").split()
+
+
+def test_delete_records(tool, new_topic, tmp_path):
+    topic = new_topic("delete-records", partitions=2)
+    produce(tool, topic, [f"v{i}" for i in range(50)])
+    latest = end_offsets(tool, topic)
+    wanted = [{"topic": topic, "partition": partition, "offset": -1} for partition in (0, 1)]
+    (tmp_path / "wanted.json").write_text(json.dumps({"partitions": wanted, "version": 1}))
+    printed = tool("delete-records", "--offset-json-file", str(tmp_path / "wanted.json"))
+    for partition in (0, 1):
+        assert f"partition: {topic}-{partition}\tlow_watermark: {latest[partition]}" in printed, printed
+    assert end_offsets(tool, topic, "--time", "earliest") == latest
+
+
+def test_log_dirs(tool, new_topic):
+    topic = new_topic("log-dirs", partitions=2)
+    produce(tool, topic, ["x" * 1000 for _ in range(10)])
+    printed = tool("log-dirs", "--describe", "--topic-list", topic)
+    described = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    broker = described["brokers"][0]
+    folder = broker["logDirs"][0]
+    assert broker["broker"] == 1 and folder["error"] is None
+    sizes = {partition["partition"]: partition["size"] for partition in folder["partitions"]}
+    assert set(sizes) == {f"{topic}-0", f"{topic}-1"} and sum(sizes.values()) > 10_000, described
+    assert all(partition["offsetLag"] == 0 and not partition["isFuture"] for partition in folder["partitions"])
+
+
+def test_leader_election(tool, new_topic):
+    topic = new_topic("elect")
+    for kind in ("preferred", "unclean"):
+        printed = tool("leader-election", "--election-type", kind, "--topic", topic, "--partition", "0")
+        assert "Valid replica already elected" in printed and f"{topic}-0" in printed, printed
+    tool("leader-election", "--election-type", "preferred", "--all-topic-partitions")
+
+
+def test_reassignments(tool, new_topic, tmp_path):
+    topic = new_topic("reassign", partitions=2)
+    assert "No partition reassignments found" in tool("reassign", "--list")
+    stay = [{"topic": topic, "partition": partition, "replicas": [1]} for partition in (0, 1)]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": stay}))
+    assert "Successfully started partition reassignments" in tool("reassign", "--execute", "--reassignment-json-file", str(plan))
+    verified = tool("reassign", "--verify", "--reassignment-json-file", str(plan))
+    assert verified.count("is completed") == 2, verified
+
+
+def test_metadata_quorum(tool):
+    status = tool("metadata-quorum", "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\n", status) and re.search(r"MaxFollowerLag:\s+0\n", status), status
+    rows = [line.split() for line in tool("metadata-quorum", "describe", "--replication").splitlines()]
+    assert [row[0] for row in rows[1:]] == ["1"] and rows[1][-1] == "Leader", rows

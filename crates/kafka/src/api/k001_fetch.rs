@@ -31,9 +31,11 @@ pub const API: Api = Api::new(1, "Fetch", 4..=18, handle);
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: FetchRequest<'_> = request.decode()?;
     let max_bytes_limit = door.broker.config().fetch.max_bytes.max(0);
+    let max_bytes = message.max_bytes.clamp(0, max_bytes_limit);
     let limits = Limits {
-        max_bytes: message.max_bytes.clamp(0, max_bytes_limit) as u32,
-        min_bytes: message.min_bytes.clamp(0, message.max_bytes.max(0)) as u32,
+        max_bytes: max_bytes as u32,
+        // More than may be answered is not waited for.
+        min_bytes: message.min_bytes.clamp(0, max_bytes) as u32,
         isolation: if message.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted },
     };
     let max_wait_ms = message.max_wait_ms;

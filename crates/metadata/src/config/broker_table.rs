@@ -260,6 +260,7 @@ mod tests {
     #[test]
     fn all_of_kafka_s_properties_are_known() {
         let kafka = broker_config_definitions().iter().filter(|row| !row.name.starts_with("mainstem."));
-        assert_eq!(kafka.count(), 379);
+        // Three of them are rates of replication, which Kafka takes while it runs only.
+        assert_eq!(kafka.count(), 379 + 3);
     }
 }

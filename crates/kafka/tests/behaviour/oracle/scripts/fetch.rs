@@ -102,6 +102,13 @@ fn fetch_waits() {
         ask(&mut script, "an error does not wait", version, &request);
         let request = FetchRequest { max_wait_ms: 60_000, min_bytes: 0, ..fetch(version, topic, vec![from(1, 1)]) };
         ask(&mut script, "no bytes are enough", version, &request);
+        let request = FetchRequest {
+            max_wait_ms: 60_000,
+            min_bytes: i32::MAX,
+            max_bytes: 10,
+            ..fetch(version, topic, vec![from(1, 0)])
+        };
+        ask(&mut script, "more bytes than may be answered are not waited for", version, &request);
         let request = FetchRequest { max_wait_ms: 50, ..fetch(version, Topic::UNKNOWN, Vec::new()) };
         ask(&mut script, "no partitions", version, &request);
     }
