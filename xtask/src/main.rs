@@ -15,6 +15,7 @@ const HELP: &str = "\
 cargo xtask tidy [--no-build]          check the project's rules, rustfmt, clippy, licences; --no-build leaves clippy out
 cargo xtask test [SUITE…]              run every test, or the named suites: rust fuzz clients
                                        clients NAME…: one or more of the client suites, for example `clients java kcat`
+    --binary FILE                      run the client suites with this binary, for example target/debug/mainstem, instead of a release build
     --against kafka                    run the client suites against a real Kafka (to check the suites themselves)
     --against HOST:PORT                run the client suites against a broker that runs already
 cargo xtask fuzz [--seconds N] [TARGET…]   run the fuzz targets for N seconds each (10)

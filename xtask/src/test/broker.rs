@@ -33,7 +33,7 @@ impl Broker {
         if suite.brokers != Brokers::Given {
             let environment = match options.against {
                 Against::Kafka => ("MAINSTEM_PEER", "kafka".to_owned()),
-                _ => ("MAINSTEM_BINARY", places.binary().to_string_lossy().into_owned()),
+                _ => ("MAINSTEM_BINARY", places.binary.to_string_lossy().into_owned()),
             };
             return Ok(Self { process: None, environment: vec![(environment.0.to_owned(), environment.1)] });
         }
@@ -88,7 +88,7 @@ fn free_port() -> Result<u16> {
 }
 
 fn mainstem(places: &Places, folder: &Path, port: u16) -> Command {
-    let mut command = Command::new(places.binary());
+    let mut command = Command::new(&places.binary);
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(folder.join("data"));
     command.args(SETTINGS.map(|setting| format!("--set={setting}")));
     command

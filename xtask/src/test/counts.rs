@@ -1,5 +1,8 @@
 //! What the test runners say at their end, each in its own words.
 
+/// Lines that name failed tests which are shown.
+const SHOWN_FAILURES: usize = 24;
+
 /// A test runner whose output is understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
@@ -19,6 +22,8 @@ pub struct Counts {
     pub skipped: usize,
     /// The runner's own closing lines.
     pub closing: Vec<String>,
+    /// The lines that name the tests that failed.
+    pub failures: Vec<String>,
 }
 
 impl Counts {
@@ -31,6 +36,9 @@ impl Counts {
             Runner::Go => counts.read_go(output),
             Runner::Maven => counts.read_maven(output),
             Runner::None => {}
+        }
+        if counts.failed > 0 {
+            counts.failures = failures(runner, output);
         }
         counts
     }
@@ -98,6 +106,32 @@ impl Counts {
     }
 }
 
+/// What a runner's output says of each test that failed: its line in the listing, and a panic's line with the one after it.
+fn failures(runner: Runner, output: &str) -> Vec<String> {
+    let lines: Vec<&str> = output.lines().collect();
+    let mut named = Vec::new();
+    for (at, line) in lines.iter().map(|line| line.trim()).enumerate() {
+        let is_panic = runner == Runner::Cargo && line.starts_with("thread '") && line.contains("panicked at");
+        let is_name = match runner {
+            Runner::Cargo => line.starts_with("test ") && line.ends_with("FAILED"),
+            Runner::Pytest => line.starts_with("FAILED ") || line.starts_with("ERROR "),
+            Runner::Node => line.starts_with("not ok "),
+            Runner::Go => line.starts_with("--- FAIL:"),
+            Runner::Maven => line.starts_with("[ERROR]") && line.contains("Time elapsed") && line.contains("<<<"),
+            Runner::None => false,
+        };
+        if is_name || is_panic {
+            named.push(line.to_owned());
+        }
+        if is_panic {
+            named.extend(lines.get(at + 1).map(|line| line.to_string()));
+        }
+    }
+    // A property test panics once for each step of its shrinking; its last words count.
+    let skip = named.len().saturating_sub(SHOWN_FAILURES);
+    named.split_off(skip)
+}
+
 fn number_before(line: &str, word: &str) -> usize {
     let before = line.find(word).map_or("", |at| &line[..at]);
     let digits = before.rfind(|c: char| !c.is_ascii_digit()).map_or(before, |at| &before[at + 1..]);
@@ -125,6 +159,17 @@ mod tests {
                       test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out\n";
         assert_eq!(three(Runner::Cargo, output), (15, 2, 1));
         assert_eq!(Counts::read(Runner::Cargo, output).closing.len(), 2, "a binary without tests says nothing");
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        let output = "test a::b ... ok\nthread 'a::c' (7) panicked at src/a.rs:3:5:\nleft is not right\nnote: x\n\
+                      test a::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n";
+        let named = Counts::read(Runner::Cargo, output).failures;
+        assert_eq!(named, ["thread 'a::c' (7) panicked at src/a.rs:3:5:", "left is not right", "test a::c ... FAILED"]);
+        let named = Counts::read(Runner::Pytest, "FAILED x.py::y - boom\n= 1 failed, 1 passed in 1.0s =\n").failures;
+        assert_eq!(named, ["FAILED x.py::y - boom"]);
+        assert!(Counts::read(Runner::Go, "--- PASS: A (0.1s)\nPASS\n").failures.is_empty());
     }
 
     #[test]

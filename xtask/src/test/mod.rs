@@ -34,21 +34,25 @@ pub struct Places {
     pub target: PathBuf,
     pub clients: PathBuf,
     pub logs: PathBuf,
+    /// The broker that the client suites start.
+    pub binary: PathBuf,
 }
 
 impl Places {
     pub fn new() -> Result<Self> {
         let root = project_root();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
-        let places = Self { clients: target.join("clients"), logs: target.join("test-logs"), target, root };
+        let places = Self {
+            clients: target.join("clients"),
+            logs: target.join("test-logs"),
+            binary: target.join("release/mainstem"),
+            target,
+            root,
+        };
         for folder in [&places.clients, &places.logs] {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         Ok(places)
-    }
-
-    pub fn binary(&self) -> PathBuf {
-        self.target.join("release/mainstem")
     }
 
     pub fn log(&self, name: &str) -> PathBuf {
@@ -59,7 +63,10 @@ impl Places {
 /// Runs what the arguments ask for; true when every test passed.
 pub fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
-    let places = Places::new()?;
+    let mut places = Places::new()?;
+    if let Some(binary) = &options.binary {
+        places.binary.clone_from(binary);
+    }
     let progress = Progress::start();
     packages::ensure(&options)?;
     let mut reports = Vec::new();

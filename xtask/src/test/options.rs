@@ -1,7 +1,8 @@
 //! The arguments of `cargo xtask test`.
 
 use super::suites::{Brokers, SUITES, Suite};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
 
 /// Which broker the client suites speak to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Options {
     pub fuzz: bool,
     pub suites: Vec<&'static Suite>,
     pub against: Against,
+    /// A binary that is ready, instead of a release build.
+    pub binary: Option<PathBuf>,
     /// Further arguments for `cargo test`.
     pub cargo: Vec<String>,
 }
@@ -38,12 +41,14 @@ impl Options {
             Some(at) => (&arguments[..at], arguments[at + 1..].to_vec()),
             None => (arguments, Vec::new()),
         };
-        let mut options = Self { rust: false, fuzz: false, suites: Vec::new(), against: Against::Mainstem, cargo };
+        let mut options =
+            Self { rust: false, fuzz: false, suites: Vec::new(), against: Against::Mainstem, binary: None, cargo };
         let mut words = ours.iter().map(String::as_str).peekable();
         let mut chose = false;
         while let Some(word) = words.next() {
             match word {
                 "--against" => options.against = against(words.next())?,
+                "--binary" => options.binary = Some(binary(words.next())?),
                 "rust" => options.rust = true,
                 "fuzz" => options.fuzz = true,
                 "clients" => {
@@ -56,7 +61,7 @@ impl Options {
                     bail!("`{other}` is no suite: rust, fuzz, clients, or after `clients` one of {}", names.join(", "));
                 }
             }
-            chose |= word != "--against";
+            chose |= !word.starts_with("--");
         }
         if !chose {
             (options.rust, options.fuzz, options.suites) = (true, true, SUITES.iter().collect());
@@ -66,8 +71,14 @@ impl Options {
     }
 
     pub fn needs_binary(&self) -> bool {
-        self.against == Against::Mainstem && !self.suites.is_empty()
+        self.against == Against::Mainstem && self.binary.is_none() && !self.suites.is_empty()
     }
+}
+
+/// Suites start the binary from folders of their own, so its path has to be whole.
+fn binary(word: Option<&str>) -> Result<PathBuf> {
+    let path = word.context("--binary takes the path of a `mainstem` binary")?;
+    std::fs::canonicalize(path).with_context(|| format!("--binary {path}: no such file"))
 }
 
 fn against(word: Option<&str>) -> Result<Against> {
@@ -114,6 +125,15 @@ mod tests {
         assert_eq!((names(&kafka).contains(&"process"), names(&kafka).contains(&"journey")), (true, false));
         let running = parse("--against 127.0.0.1:5 clients").unwrap();
         assert_eq!((names(&running).contains(&"process"), names(&running).contains(&"journey")), (false, false));
+    }
+
+    #[test]
+    fn a_ready_binary_is_not_built_again() {
+        assert!(parse("clients kcat").unwrap().needs_binary());
+        let ready = std::env::current_exe().unwrap();
+        let options = parse(&format!("--binary {} clients kcat", ready.display())).unwrap();
+        assert_eq!((options.needs_binary(), names(&options)), (false, vec!["kcat"]));
+        assert!(parse("--binary /no/such/file clients").unwrap_err().to_string().contains("/no/such/file"));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Progress {
 pub fn close(reports: &[Report]) -> bool {
     println!();
     for report in reports {
-        let lines = report.counts.closing.iter().chain(&report.problems);
+        let lines = report.counts.failures.iter().chain(&report.counts.closing).chain(&report.problems);
         lines.for_each(|line| println!("{}: {line}", report.name));
     }
     let sum = |part: fn(&Counts) -> usize| reports.iter().map(|report| part(&report.counts)).sum::<usize>();
