@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use crate::connection::Shared;
+use crate::connection::{ReplyBytes, Shared};
 use crate::counters::Totals;
 use crate::limits::{Budget, ConnectionLimits};
 use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, SocketOptions, accept};
@@ -41,6 +41,8 @@ pub struct FrontConfig {
     pub pipelined_requests_max: usize,
     /// `mainstem.connection.output.max.bytes`: replies in memory past which no further request is handled.
     pub output_bytes_max: usize,
+    /// Replies in memory over all connections, past which those go whose clients do not take them.
+    pub all_output_bytes_max: u64,
     pub sockets: SocketOptions,
 }
 
@@ -58,6 +60,7 @@ impl FrontConfig {
             idle: Some(Duration::from_secs(600)),
             pipelined_requests_max: 64,
             output_bytes_max: 16 << 20,
+            all_output_bytes_max: 256 << 20,
             sockets: SocketOptions::default(),
         }
     }
@@ -121,6 +124,7 @@ impl BoundFront {
             pipelined_requests_max: config.pipelined_requests_max.max(1),
             output_bytes_max: config.output_bytes_max,
             budget: Budget::new(config.requests_in_flight_bytes_max),
+            reply_bytes: ReplyBytes::new(config.all_output_bytes_max),
             log_limit: LogLimit::new(),
         });
         let dispatcher = Arc::new(Dispatcher {

@@ -8,7 +8,7 @@
 //!
 //! Numbers: frames up to `socket.request.max.bytes` (100 MiB); 64 pipelined requests and 8 MiB of them, 64 KiB received
 //! ahead, 16 MiB of replies in memory before a further request is handled, 1 MiB in one turn of a connection; 256 MiB of large
-//! requests in flight over the broker.
+//! requests in flight over the broker; 256 MiB of replies in memory, past which clients that do not take theirs lose their connections.
 
 mod connection;
 mod counters;

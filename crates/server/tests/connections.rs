@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -49,6 +50,29 @@ fn a_connection_that_waits_for_the_broker_is_not_idle() {
     std::thread::sleep(Duration::from_millis(500));
     door.release(1);
     assert_eq!(client.receive().0, 1);
+}
+
+#[test]
+fn clients_that_take_nothing_go_when_replies_are_crowded() {
+    let mut config = config();
+    config.all_output_bytes_max = 80 << 20;
+    let (server, _door) = start(config);
+    let mut idler = Client::connect(&server);
+    idler.send(ZEROS, 1, &(64u64 << 20).to_be_bytes());
+    eventually("its reply is held", || server.totals().held_bytes > 48 << 20);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(server.totals().connections, 1, "there is room for it");
+    let mut reader = Client::connect(&server);
+    reader.send(ZEROS, 9, &(64u64 << 20).to_be_bytes());
+    // Slowly, so that there is a crowd for some seconds.
+    let mut reply = vec![0; 8 + (64 << 20)];
+    for part in reply.chunks_mut(1 << 20) {
+        reader.socket.read_exact(part).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(server.totals().connections, 1, "the one that takes nothing is gone");
+    assert_eq!(reply[..8], [4, 0, 0, 4, 0, 0, 0, 9], "who takes his reply gets it");
+    reader.echo(10);
 }
 
 #[test]

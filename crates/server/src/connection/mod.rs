@@ -5,17 +5,20 @@
 //!   which [`Protocol::may_pipeline`] holds are handled while earlier ones of their kind wait: at most
 //!   `mainstem.connection.requests.max` (64) of them and (save for the last) 8 MiB.
 //! - Past these bounds, and while a reply is being sent or awaited, at most 64 KiB are received ahead; the rest stays in the socket.
+//! - While the replies that all connections hold in memory take more than the broker's bound, those connections end whose clients take
+//!   less than 256 KiB of theirs a second.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
 //! - A peer that leaves while a long poll waits ends the poll at once.
 
+mod crowding;
+mod end;
 mod inbound;
 mod outbound;
 mod replies;
 mod socket;
 mod timer;
 
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +28,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+pub(crate) use self::crowding::ReplyBytes;
+use self::crowding::Share;
+use self::end::End;
 pub use self::inbound::{FRAME_BYTES_MIN, FrameError, Inbound, LENGTH_BYTES};
 use self::outbound::{Outbound, SendError, Sent};
 use self::replies::Replies;
@@ -32,7 +38,7 @@ use self::timer::Timer;
 use crate::counters::count;
 use crate::limits::{Budget, Claim, Place};
 use crate::log_limit::LogLimit;
-use crate::protocol::{CloseReason, ConnectionInfo, Protocol, Reply};
+use crate::protocol::{ConnectionInfo, Protocol, Reply};
 use crate::stop::{Phase, ReactorState};
 
 /// A frame longer than this is counted against the broker's budget.
@@ -54,26 +60,8 @@ pub(crate) struct Shared<P> {
     pub pipelined_requests_max: usize,
     pub output_bytes_max: usize,
     pub budget: Budget,
+    pub reply_bytes: ReplyBytes,
     pub log_limit: LogLimit,
-}
-
-/// Why a connection ended.
-#[derive(Debug, thiserror::Error)]
-enum End {
-    #[error("the client closed it")]
-    PeerClosed,
-    #[error("it made no progress for connections.max.idle.ms")]
-    Idle,
-    #[error("the broker stops")]
-    Stopped,
-    #[error("receiving failed: {0}")]
-    Receive(io::Error),
-    #[error("sending failed: {0}")]
-    Send(#[from] SendError),
-    #[error("it sent {0}")]
-    Frame(#[from] FrameError),
-    #[error("{0}")]
-    Door(CloseReason),
 }
 
 /// The claim of the frame that is being received.
@@ -101,6 +89,7 @@ pub(crate) struct Connection<P: Protocol> {
     /// Progress was made in this turn.
     active: bool,
     held_reported: u64,
+    share: Share,
     _place: Place,
 }
 
@@ -128,6 +117,7 @@ impl<P: Protocol> Connection<P> {
             drain_deadline: None,
             active: false,
             held_reported: 0,
+            share: Share::default(),
             shared,
             reactor,
             _place: place,
@@ -157,7 +147,7 @@ impl<P: Protocol> Connection<P> {
     fn log(&self, end: &End) {
         let peer = self.peer;
         match end {
-            End::Frame(_) | End::Door(_) => {
+            End::Frame(_) | End::Door(_) | End::Crowded => {
                 count(&self.reactor.counters.malformed, 1);
                 if let Some(suppressed) = self.shared.log_limit.admit() {
                     tracing::warn!(%peer, suppressed, "connection closed: {end}");
@@ -199,6 +189,9 @@ impl<P: Protocol> Connection<P> {
         if let Some(end) = self.finished() {
             return Poll::Ready(end);
         }
+        if self.share.is_in_the_way(&self.shared.reply_bytes, cx) {
+            return Poll::Ready(End::Crowded);
+        }
         let waits_for_broker =
             !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
         let wait_deadline = self.drain_deadline.filter(|_| self.replies.in_long_wait());
@@ -215,6 +208,7 @@ impl<P: Protocol> Connection<P> {
                 let before = *quota;
                 let sent = self.outbound.poll_send(&self.stream, quota, &self.reactor.counters, cx);
                 self.active |= *quota < before;
+                self.share.took(before - *quota);
                 if let Poll::Ready(Sent::Quota) = sent? {
                     return Ok(true);
                 }
@@ -377,6 +371,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn report_held(&mut self) {
+        self.share.report(self.outbound.held_bytes(), &self.shared.reply_bytes);
         let held = (self.inbound.held_bytes() + self.outbound.held_bytes() + self.replies.request_bytes()) as u64;
         if held != self.held_reported {
             // Wraps where it shrinks: the sum is right.
@@ -388,6 +383,7 @@ impl<P: Protocol> Connection<P> {
 
 impl<P: Protocol> Drop for Connection<P> {
     fn drop(&mut self) {
+        self.share.report(0, &self.shared.reply_bytes);
         count(&self.reactor.counters.held_bytes, 0u64.wrapping_sub(self.held_reported));
         count(&self.reactor.counters.connections, u64::MAX);
     }
