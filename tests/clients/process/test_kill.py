@@ -4,18 +4,16 @@ With MAINSTEM_BINARY it is Mainstem that is killed; with MAINSTEM_PEER=kafka a r
 """
 
 import os
-import threading
-import time
 from collections import defaultdict
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from load import JavaLoad, LibrdkafkaLoad
 from peers import Kafka, Mainstem
 from waiting import LIMIT_SECONDS, wait_until
 
 PARTITIONS = 3
-MESSAGES_PER_STEP = 2000
 
 
 @pytest.fixture
@@ -38,47 +36,6 @@ def create_topic(broker, name, configs=None):
     return admin
 
 
-class Load(threading.Thread):
-    """An idempotent producer that numbers its messages and notes every acknowledgement, until it is told to stop."""
-
-    def __init__(self, broker, topic):
-        super().__init__(daemon=True)
-        self.topic, self.stopping, self.failure = topic, False, None
-        self.sent, self.acknowledged, self.errors = 0, {}, []
-        self.producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 2,
-                                  "delivery.timeout.ms": 300_000, "reconnect.backoff.max.ms": 200, "batch.num.messages": 100,
-                                  "retry.backoff.max.ms": 200})
-        self.start()
-
-    def report(self, error, message):
-        if error:
-            self.errors.append(str(error))
-        else:
-            self.acknowledged[int(message.value())] = (message.partition(), message.offset())
-
-    def run(self):
-        while not self.stopping:
-            if len(self.producer) < 5000:
-                self.producer.produce(self.topic, b"%d" % self.sent, partition=self.sent % PARTITIONS, on_delivery=self.report)
-                self.sent += 1
-                self.producer.poll(0)
-            else:
-                self.producer.poll(0.01)
-            if self.sent % 100 == 0:
-                time.sleep(0.001)
-
-    def wait_for_more(self):
-        goal = len(self.acknowledged) + MESSAGES_PER_STEP
-        wait_until(lambda: self.errors or len(self.acknowledged) >= goal, f"{goal} messages are acknowledged", 2 * LIMIT_SECONDS)
-
-    def finish(self):
-        self.stopping = True
-        self.join()
-        assert self.producer.flush(2 * LIMIT_SECONDS) == 0
-        assert self.errors == []
-        assert len(self.acknowledged) == self.sent
-
-
 def read_everything(broker, topic):
     """All values of each partition with their offsets, from the start to the end."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader", "enable.auto.commit": False})
@@ -98,17 +55,26 @@ def read_everything(broker, topic):
     return found
 
 
-CONFIGS = [{}, {"flush.messages": "1"}]
+CASES = [
+    pytest.param(LibrdkafkaLoad, {}, id="page-cache"),
+    pytest.param(LibrdkafkaLoad, {"flush.messages": "1"}, id="flushed"),
+    pytest.param(JavaLoad, {}, id="java-page-cache"),
+]
 # Kafka has one layout.
-LAYOUTS = [] if os.environ.get("MAINSTEM_PEER") == "kafka" else [{"mainstem.layout": "topic", "mainstem.groups": "2"}, {"mainstem.layout": "shared"}]
+if os.environ.get("MAINSTEM_PEER") != "kafka":
+    CASES += [
+        pytest.param(LibrdkafkaLoad, {"mainstem.layout": "topic", "mainstem.groups": "2"}, id="topic"),
+        pytest.param(LibrdkafkaLoad, {"mainstem.layout": "shared"}, id="shared"),
+        pytest.param(JavaLoad, {"mainstem.layout": "shared"}, id="java-shared"),
+    ]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("configs", CONFIGS + LAYOUTS, ids=["page-cache", "flushed", "topic", "shared"][:len(CONFIGS + LAYOUTS)])
-def test_every_acknowledged_message_is_read_once_and_in_order(broker, configs):
+@pytest.mark.parametrize(("kind", "configs"), CASES)
+def test_every_acknowledged_message_is_read_once_and_in_order(broker, kind, configs):
     topic = "killed"
     create_topic(broker, topic, configs)
-    load = Load(broker, topic)
+    load = kind(broker, topic, PARTITIONS)
     load.wait_for_more()
     broker.kill()
     broker.start()
@@ -150,7 +116,7 @@ def test_topics_configs_and_committed_offsets_survive(broker):
 
 def test_an_orderly_stop_ends_with_code_0_and_keeps_everything(broker):
     create_topic(broker, "ordered")
-    load = Load(broker, "ordered")
+    load = LibrdkafkaLoad(broker, "ordered", PARTITIONS)
     load.wait_for_more()
     load.finish()
     # A JVM that is told to end reports the signal.

@@ -55,7 +55,7 @@ pub const SUITES: &[Suite] = &[
     suite("journey", "tests/journey", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::BothBySuite),
     suite("go", "tests/clients/go", Runner::Go, &[Need::Go], Brokers::Given),
     suite("tools", "tests/clients/tools", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::Given),
-    suite("process", "tests/clients/process", Runner::Pytest, &[Need::Venv], Brokers::StartedBySuite),
+    suite("process", "tests/clients/process", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::StartedBySuite),
     suite("python", "tests/clients/python", Runner::Pytest, &[Need::Venv], Brokers::Given),
     suite("java", "tests/clients/java", Runner::Maven, &[Need::Java], Brokers::Given),
     suite("kcat", "tests/clients/kcat", Runner::Pytest, &[Need::Venv], Brokers::Given),
