@@ -17,6 +17,8 @@ cargo xtask test [SUITE…]              run every test, or the named suites: ru
                                        clients NAME…: one or more of the client suites, for example `clients java kcat`
     --binary FILE                      run the client suites with this binary, for example target/debug/mainstem, instead of a release build
     --against kafka                    run the client suites against a real Kafka (to check the suites themselves)
+    --binary PATH                      start this binary instead of building one
+    --set KEY=VALUE                    a setting of the brokers that are started for suites
     --against HOST:PORT                run the client suites against a broker that runs already
 cargo xtask fuzz [--seconds N] [TARGET…]   run the fuzz targets for N seconds each (10)
 cargo xtask prepare [NAME…]            fetch what the client suites need, run nothing";

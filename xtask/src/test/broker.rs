@@ -46,7 +46,12 @@ impl Broker {
         }
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let (port, is_kafka) = (free_port()?, options.against == Against::Kafka);
-        let command = if is_kafka { kafka(places, &folder, port)? } else { mainstem(places, &folder, port) };
+        let command = if is_kafka {
+            kafka(places, &folder, port)?
+        } else {
+            let settings = suite.settings.iter().copied().chain(options.settings.iter().map(String::as_str));
+            mainstem(places, &folder, port, settings)
+        };
         let log = places.log(&format!("{}-broker", suite.full_name()));
         let mut child = spawn_logged(command, &log)?;
         if let Err(error) = wait_for_port(&mut child, port, &log) {
@@ -87,10 +92,10 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-fn mainstem(places: &Places, folder: &Path, port: u16) -> Command {
+fn mainstem<'s>(places: &Places, folder: &Path, port: u16, settings: impl Iterator<Item = &'s str>) -> Command {
     let mut command = Command::new(&places.binary);
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(folder.join("data"));
-    command.args(SETTINGS.map(|setting| format!("--set={setting}")));
+    command.args(SETTINGS.into_iter().chain(settings).map(|setting| format!("--set={setting}")));
     command
 }
 

@@ -31,6 +31,8 @@ pub struct Options {
     pub against: Against,
     /// A binary that is ready, instead of a release build.
     pub binary: Option<PathBuf>,
+    /// Settings of the brokers that are started for suites, beside their own; `KEY=VALUE`.
+    pub settings: Vec<String>,
     /// Further arguments for `cargo test`.
     pub cargo: Vec<String>,
 }
@@ -41,14 +43,22 @@ impl Options {
             Some(at) => (&arguments[..at], arguments[at + 1..].to_vec()),
             None => (arguments, Vec::new()),
         };
-        let mut options =
-            Self { rust: false, fuzz: false, suites: Vec::new(), against: Against::Mainstem, binary: None, cargo };
+        let mut options = Self {
+            rust: false,
+            fuzz: false,
+            suites: Vec::new(),
+            against: Against::Mainstem,
+            binary: None,
+            settings: Vec::new(),
+            cargo,
+        };
         let mut words = ours.iter().map(String::as_str).peekable();
         let mut chose = false;
         while let Some(word) = words.next() {
             match word {
                 "--against" => options.against = against(words.next())?,
                 "--binary" => options.binary = Some(binary(words.next())?),
+                "--set" => options.settings.push(setting(words.next())?),
                 "rust" => options.rust = true,
                 "fuzz" => options.fuzz = true,
                 "clients" => {
@@ -79,6 +89,11 @@ impl Options {
 fn binary(word: Option<&str>) -> Result<PathBuf> {
     let path = word.context("--binary takes the path of a `mainstem` binary")?;
     std::fs::canonicalize(path).with_context(|| format!("--binary {path}: no such file"))
+}
+
+fn setting(word: Option<&str>) -> Result<String> {
+    let setting = word.filter(|word| word.contains('=')).context("--set takes KEY=VALUE, a setting of the broker")?;
+    Ok(setting.to_owned())
 }
 
 fn against(word: Option<&str>) -> Result<Against> {
@@ -134,6 +149,13 @@ mod tests {
         let options = parse(&format!("--binary {} clients kcat", ready.display())).unwrap();
         assert_eq!((options.needs_binary(), names(&options)), (false, vec!["kcat"]));
         assert!(parse("--binary /no/such/file clients").unwrap_err().to_string().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn settings_are_collected_in_their_order() {
+        let options = parse("--set a=1 clients kcat --set b=").unwrap();
+        assert_eq!((&options.settings[..], names(&options)), (&["a=1".to_owned(), "b=".to_owned()][..], vec!["kcat"]));
+        assert!(parse("clients --set kcat").unwrap_err().to_string().contains("KEY=VALUE"));
     }
 
     #[test]

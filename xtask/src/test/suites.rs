@@ -38,6 +38,8 @@ pub struct Suite {
     pub needs: &'static [Need],
     pub runner: Runner,
     pub brokers: Brokers,
+    /// Of its broker, beside those of every broker under test; `KEY=VALUE`.
+    pub settings: &'static [&'static str],
 }
 
 const fn suite(
@@ -47,8 +49,11 @@ const fn suite(
     needs: &'static [Need],
     brokers: Brokers,
 ) -> Suite {
-    Suite { name, folder, needs, runner, brokers }
+    Suite { name, folder, needs, runner, brokers, settings: &[] }
 }
+
+/// Every topic in the broker's common commit logs.
+const SHARED: &[&str] = &["mainstem.layout=shared"];
 
 /// In the order in which they start: the long ones first.
 pub const SUITES: &[Suite] = &[
@@ -59,6 +64,10 @@ pub const SUITES: &[Suite] = &[
     suite("python", "tests/clients/python", Runner::Pytest, &[Need::Venv], Brokers::Given),
     suite("java", "tests/clients/java", Runner::Maven, &[Need::Java], Brokers::Given),
     suite("kcat", "tests/clients/kcat", Runner::Pytest, &[Need::Venv], Brokers::Given),
+    Suite {
+        settings: SHARED,
+        ..suite("shared", "tests/clients/python", Runner::Pytest, &[Need::Venv], Brokers::Given)
+    },
     suite("node", "tests/clients/node", Runner::Node, &[Need::Node], Brokers::Given),
 ];
 
