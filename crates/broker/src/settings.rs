@@ -1,9 +1,9 @@
 //! From settings as they are configured to settings as the log and the coordinator take them.
 
 use mainstem_coordinator::GroupConfig;
-use mainstem_metadata::config::{BrokerConfig, CompressionType, Durability, TimestampType, TopicConfig};
+use mainstem_metadata::config::{BrokerConfig, CompressionType, Durability, KeyIndex, TimestampType, TopicConfig};
 use mainstem_record::Codec;
-use mainstem_store::{Compression, LogConfig};
+use mainstem_store::{Compression, KeyIndexing, LogConfig};
 
 pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig) -> LogConfig {
     LogConfig {
@@ -34,6 +34,11 @@ pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig) -> LogConfi
         durability: match topic.durability {
             Durability::Os => mainstem_store::Durability::Os,
             Durability::Disk => mainstem_store::Durability::Disk,
+        },
+        key_indexing: match topic.key_index {
+            KeyIndex::None => KeyIndexing::None,
+            KeyIndex::Headers => KeyIndexing::Headers,
+            KeyIndex::All => KeyIndexing::All,
         },
         preallocate: topic.preallocate,
         producer_id_expiration_ms: i64::from(broker.producer_state.expiration_ms),

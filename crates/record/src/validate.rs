@@ -76,6 +76,8 @@ pub struct Validated {
     pub stamp_timestamp: StampTimestamp,
     /// Bytes of the records, decompressed.
     pub records_size: u64,
+    /// Whether any record has headers.
+    pub has_headers: bool,
 }
 
 /// What kind of refusal an error is; a protocol's door maps it to its code.
@@ -277,6 +279,7 @@ fn validate_records(view: &BatchView<'_>, codec: Codec, rules: &ValidationRules)
         max_timestamp_offset_delta: check.max_timestamp_offset_delta,
         stamp_timestamp,
         records_size,
+        has_headers: check.has_headers,
     })
 }
 
@@ -290,6 +293,7 @@ struct RecordCheck {
     offset_fault: Option<(i32, i32)>,
     max_timestamp: TimestampMs,
     max_timestamp_offset_delta: i32,
+    has_headers: bool,
     rejections: Rejections,
 }
 
@@ -305,6 +309,7 @@ impl RecordCheck {
             offset_fault: None,
             max_timestamp: TimestampMs::NONE,
             max_timestamp_offset_delta: 0,
+            has_headers: false,
             rejections: Rejections { listed: Vec::new(), total: 0, any_timestamp: false },
         }
     }
@@ -317,6 +322,7 @@ impl RecordCheck {
         if self.keys_required && !record.has_key {
             return self.reject(index, RecordProblem::NoKey);
         }
+        self.has_headers |= record.has_headers;
         let timestamp = TimestampMs(self.base_timestamp.wrapping_add(record.timestamp_delta));
         if timestamp > self.max_timestamp {
             self.max_timestamp = timestamp;

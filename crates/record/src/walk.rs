@@ -42,6 +42,7 @@ pub(crate) struct Shape {
     pub(crate) timestamp_delta: i64,
     pub(crate) offset_delta: i32,
     pub(crate) has_key: bool,
+    pub(crate) has_headers: bool,
 }
 
 /// Where record bytes come from. Errors carry no index yet.
@@ -124,7 +125,7 @@ fn walk_record<S: Source>(source: &mut S) -> Result<Shape, Fault> {
     if actual != declared as u64 {
         return Err(Fault::SizeMismatch { declared, actual });
     }
-    Ok(Shape { timestamp_delta, offset_delta, has_key })
+    Ok(Shape { timestamp_delta, offset_delta, has_key, has_headers: header_count > 0 })
 }
 
 /// Skips a length and its bytes; any negative length is null, as in Kafka. Says whether it was not null.

@@ -12,6 +12,17 @@ pub enum Durability {
     Disk,
 }
 
+/// Under which keys records can be looked up (`mainstem.key.index`), in layouts `topic` and `shared`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyIndexing {
+    None,
+    /// The words of the record header `KEYS`, and the record header `UNIQ_KEY`: RocketMQ's.
+    #[default]
+    Headers,
+    /// The records' own keys too, where they are text.
+    All,
+}
+
 /// What the broker does with the codec of a batch (`compression.type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
@@ -69,6 +80,8 @@ pub struct LogConfig {
     pub flush_ms: i64,
     /// `mainstem.durability`
     pub durability: Durability,
+    /// `mainstem.key.index`
+    pub key_indexing: KeyIndexing,
     /// `preallocate`
     pub preallocate: bool,
     /// `producer.id.expiration.ms`, a setting of the broker.
@@ -114,6 +127,7 @@ impl Default for LogConfig {
             flush_messages: i64::MAX,
             flush_ms: i64::MAX,
             durability: Durability::Os,
+            key_indexing: KeyIndexing::Headers,
             preallocate: false,
             producer_id_expiration_ms: DAY_MS,
         }

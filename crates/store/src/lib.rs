@@ -31,7 +31,7 @@ mod small_file;
 mod topic_log;
 
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
-pub use config::{Compression, Durability, LogConfig};
+pub use config::{Compression, Durability, KeyIndexing, LogConfig};
 pub use data_folder::{DataFolder, FolderEntry, FolderReport, Grouped, Grouping, GroupsReport, NewLog, StopKind};
 pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;

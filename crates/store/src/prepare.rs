@@ -34,6 +34,8 @@ pub(crate) struct Prepared<'b> {
     pub(crate) header: BatchHeader,
     pub(crate) marker: Option<TransactionEnd>,
     pub(crate) append_time: TimestampMs,
+    /// Whether any record has headers.
+    pub(crate) has_headers: bool,
 }
 
 impl Prepared<'_> {
@@ -70,7 +72,7 @@ pub(crate) fn prepare<'b>(
         TimestampType::CreateTime => TimestampMs::NONE,
     };
     let marker = marker_of(&view)?;
-    Ok(Prepared { header, marker, append_time, bytes })
+    Ok(Prepared { header, marker, append_time, bytes, has_headers: validated.has_headers })
 }
 
 fn rules(config: &LogConfig, context: &AppendContext) -> ValidationRules {

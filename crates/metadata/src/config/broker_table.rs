@@ -32,6 +32,11 @@ pub fn broker_config_definition(name: &str) -> Option<&'static ConfigDefinition>
     all.binary_search_by(|row| row.name.cmp(name)).ok().map(|index| &all[index])
 }
 
+const HOURS: &[&str] = &[
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
+    "21", "22", "23",
+];
+
 const ACCEPTED: &str = "Accepted because Kafka has it. Mainstem does nothing with it.";
 
 /// A property of Kafka without a meaning here.
@@ -160,6 +165,12 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Default of the topic setting file.delete.delay.ms."),
     row("mainstem.buffer.max.bytes", Long, Some("268435456"), AtLeast(1048576), ReadOnly)
         .says("Bytes of requests above 64 KiB that may be in flight over all connections."),
+    row("mainstem.commitlog.delete.hours", List, Some(""), EachOneOf(HOURS), ReadOnly)
+        .says("Hours of the day, UTC, in which old commit log files are deleted; none: at any time."),
+    row("mainstem.commitlog.disk.used.force.percent", Int, Some("100"), Between(1, 100), ReadOnly)
+        .says("Past this use of the disk the oldest commit log files are deleted, whatever retention says; 100: never."),
+    row("mainstem.commitlog.disk.used.max.percent", Int, Some("75"), Between(1, 100), ReadOnly)
+        .says("Past this use of the disk old commit log files are deleted at any hour."),
     row("mainstem.commitlog.file.bytes", Long, Some("1073741824"), Between(1048576, 4294967295), ReadOnly)
         .says("Size of a commit log file, of topics with mainstem.layout=topic or shared. A batch is smaller."),
     row("mainstem.connection.output.max.bytes", Long, Some("16777216"), AtLeast(65536), ReadOnly)
@@ -174,6 +185,10 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Threads that force logs to the disk."),
     row("mainstem.grace.ms", Long, Some("10000"), AtLeast(0), ReadOnly)
         .says("How long an orderly stop waits for requests under way."),
+    row("mainstem.key.index", Text, Some("headers"), OneOf(&["none", "headers", "all"]), ClusterWide)
+        .says("Default of the topic setting of this name."),
+    row("mainstem.layout", Text, Some("partition"), OneOf(&["partition", "topic", "shared"]), ReadOnly)
+        .says("The layout of new topics that name none. Compacted topics have partition."),
     row("mainstem.shared.groups", Int, Some("0"), Between(0, 1024), ReadOnly)
         .says("Common commit logs for topics with mainstem.layout=shared; 0: one for each core. A partition stays where it is."),
     row("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide)

@@ -27,6 +27,7 @@ fn row_48_defaults_are_shown_as_defaults_the_way_kafka_shows_them() {
         "segment.bytes=1073741824 Default [Default:log.segment.bytes=1073741824]",
         "remote.storage.enable=false Default []",
         "mainstem.durability=os Default [Default:mainstem.durability=os]",
+        "mainstem.key.index=headers Default [Default:mainstem.key.index=headers]",
         "mainstem.layout=partition Default []",
         "leader.replication.throttled.replicas= Default []",
     ];
@@ -34,7 +35,7 @@ fn row_48_defaults_are_shown_as_defaults_the_way_kafka_shows_them() {
         assert_eq!(topic(&[], &broker, expected.split_once('=').unwrap().0), expected);
     }
     let entries = topic_config_entries(&map(&[]), &broker);
-    assert_eq!(entries.len(), 40);
+    assert_eq!(entries.len(), 41);
     assert!(entries.iter().all(|entry| !entry.read_only && !entry.sensitive && !entry.documentation.is_empty()));
 }
 

@@ -32,5 +32,5 @@ pub use sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
-pub use topic_config::{CompressionType, Durability, Layout, TimestampType, TopicConfig};
+pub use topic_config::{CompressionType, Durability, KeyIndex, Layout, TimestampType, TopicConfig};
 pub use topic_table::{topic_config_definition, topic_config_definitions};

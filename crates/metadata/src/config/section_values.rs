@@ -7,7 +7,7 @@ use super::sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
-use super::topic_config::{TopicConfig, Values};
+use super::topic_config::{Layout, TopicConfig, Values};
 use super::{ConfigError, ConfigValue};
 
 pub(super) fn connections(values: &Values) -> Result<ConnectionConfig, ConfigError> {
@@ -64,6 +64,13 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
         flush_checkpoint_interval_ms: values.int("log.flush.offset.checkpoint.interval.ms"),
         start_checkpoint_interval_ms: values.int("log.flush.start.offset.checkpoint.interval.ms"),
         high_watermark_checkpoint_interval_ms: values.long("replica.high.watermark.checkpoint.interval.ms"),
+        commit_log_delete_hours: values
+            .list("mainstem.commitlog.delete.hours")
+            .iter()
+            .filter_map(|hour| hour.parse().ok())
+            .collect(),
+        commit_log_force_percent: values.int("mainstem.commitlog.disk.used.force.percent"),
+        commit_log_max_percent: values.int("mainstem.commitlog.disk.used.max.percent"),
         commit_log_file_bytes: values.long("mainstem.commitlog.file.bytes"),
         shared_groups: values.int("mainstem.shared.groups"),
         disk_free_min_bytes: values.long("mainstem.disk.free.min.bytes"),
@@ -97,6 +104,7 @@ pub(super) fn topics(values: &Values) -> TopicCreationConfig {
         replication_factor: values.int("default.replication.factor"),
         auto_create: values.flag("auto.create.topics.enable"),
         delete_enable: values.flag("delete.topic.enable"),
+        layout: Layout::of(values.text("mainstem.layout")),
     }
 }
 

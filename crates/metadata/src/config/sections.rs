@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::topic_config::TopicConfig;
+use super::topic_config::{Layout, TopicConfig};
 
 /// Connections and their limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +69,12 @@ pub struct LogConfig {
     pub start_checkpoint_interval_ms: i32,
     /// `replica.high.watermark.checkpoint.interval.ms`
     pub high_watermark_checkpoint_interval_ms: i64,
+    /// `mainstem.commitlog.delete.hours`: of the day, UTC; none: any.
+    pub commit_log_delete_hours: Vec<u8>,
+    /// `mainstem.commitlog.disk.used.force.percent`; 100: never.
+    pub commit_log_force_percent: i32,
+    /// `mainstem.commitlog.disk.used.max.percent`
+    pub commit_log_max_percent: i32,
     /// `mainstem.commitlog.file.bytes`
     pub commit_log_file_bytes: i64,
     /// `mainstem.shared.groups`; 0: one for each core.
@@ -120,6 +126,8 @@ pub struct TopicCreationConfig {
     pub auto_create: bool,
     /// `delete.topic.enable`
     pub delete_enable: bool,
+    /// `mainstem.layout`
+    pub layout: Layout,
 }
 
 /// Fetching.

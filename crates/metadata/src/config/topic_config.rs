@@ -29,6 +29,25 @@ pub enum Layout {
     Shared,
 }
 
+impl Layout {
+    pub(super) fn of(name: &str) -> Layout {
+        match name {
+            "topic" => Layout::Topic,
+            "shared" => Layout::Shared,
+            _ => Layout::Partition,
+        }
+    }
+
+    /// As the setting names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Partition => "partition",
+            Layout::Topic => "topic",
+            Layout::Shared => "shared",
+        }
+    }
+}
+
 /// `compression.type`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompressionType {
@@ -48,6 +67,17 @@ pub enum TimestampType {
     #[default]
     CreateTime,
     LogAppendTime,
+}
+
+/// `mainstem.key.index`: under which keys the records of layouts `topic` and `shared` can be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyIndex {
+    None,
+    /// The record headers `KEYS` and `UNIQ_KEY`.
+    #[default]
+    Headers,
+    /// The records' own keys, too.
+    All,
 }
 
 /// All settings of one topic that Mainstem acts on. Times in milliseconds; `i64::MAX` is "never" where Kafka says so.
@@ -71,6 +101,7 @@ pub struct TopicConfig {
     /// `mainstem.groups`
     pub groups: i32,
     pub index_interval_bytes: i32,
+    pub key_index: KeyIndex,
     pub layout: Layout,
     pub max_compaction_lag_ms: i64,
     pub max_decompressed_message_bytes: i32,
@@ -168,11 +199,12 @@ impl TopicConfig {
             flush_ms: values.long("flush.ms"),
             groups: values.int("mainstem.groups"),
             index_interval_bytes: values.int("index.interval.bytes"),
-            layout: match values.text("mainstem.layout") {
-                "topic" => Layout::Topic,
-                "shared" => Layout::Shared,
-                _ => Layout::Partition,
+            key_index: match values.text("mainstem.key.index") {
+                "none" => KeyIndex::None,
+                "all" => KeyIndex::All,
+                _ => KeyIndex::Headers,
             },
+            layout: Layout::of(values.text("mainstem.layout")),
             max_compaction_lag_ms: values.long("max.compaction.lag.ms"),
             max_decompressed_message_bytes: values.int("max.decompressed.message.bytes"),
             max_message_bytes: values.int("max.message.bytes"),

@@ -105,6 +105,9 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
         .says("A record counts as stored: os, in the page cache (survives a killed process); disk, after fdatasync."),
     row("mainstem.groups", Int, Some("1"), Between(1, 1024), Effect::Works)
         .says("With mainstem.layout=topic: into how many commit logs the partitions go. A partition stays where it is."),
+    row("mainstem.key.index", Text, Some("headers"), OneOf(&["none", "headers", "all"]), Effect::Works)
+        .falls_back_to(&[same("mainstem.key.index")])
+        .says("With mainstem.layout=topic or shared, which records can be looked up by key: headers, by the headers KEYS and UNIQ_KEY; all, by their own keys, too; none."),
     row("mainstem.layout", Text, Some("partition"), OneOf(&["partition", "topic", "shared"]), Effect::Works)
         .says("Where records lie: partition, files of each partition as Kafka has them; topic, a few commit logs of the topic; shared, the broker's common commit logs. Fixed when the topic is created."),
     row("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Effect::Works)
@@ -194,7 +197,7 @@ mod tests {
     #[test]
     fn all_of_kafka_s_names_are_there() {
         let visible = TOPIC_CONFIGS.iter().filter(|row| !row.internal).count();
-        assert_eq!(visible, 37 + 3, "37 of Kafka 4.4 and three of ours");
+        assert_eq!(visible, 37 + 4, "37 of Kafka 4.4 and four of ours");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::config::{
 };
 use crate::image::ConfigResource;
 
-const LAYOUT: &str = "mainstem.layout";
+pub(super) const LAYOUT: &str = "mainstem.layout";
 const MIN_IN_SYNC: &str = "min.insync.replicas";
 
 /// What to do with one key.
@@ -151,7 +151,8 @@ impl Controller {
 
     /// What has to change so that only these values are set.
     fn alteration(&self, replacement: &ConfigReplacement) -> ConfigAlteration {
-        let named = |key: &String| replacement.values.iter().any(|(name, _)| name == key);
+        // The layout of a topic is no choice any more: who does not name it leaves it as it is.
+        let named = |key: &String| key == LAYOUT || replacement.values.iter().any(|(name, _)| name == key);
         let set = replacement.values.iter().map(|(key, value)| AlterConfigOp {
             key: key.clone(),
             operation: AlterConfigOperation::Set,
@@ -173,7 +174,7 @@ impl Controller {
     ) -> Result<Vec<MetadataRecord<'static>>, AlterConfigError> {
         let resource = &alteration.resource;
         self.check_resource(resource)?;
-        check_keys(&alteration.operations)?;
+        check_config_operations(&alteration.operations)?;
         let current = self.image.configs(resource);
         let mut values: BTreeMap<String, String> = current.as_ref().clone();
         let mut changed: BTreeSet<&str> = BTreeSet::new();
@@ -274,7 +275,8 @@ fn broker_error(error: ConfigError) -> AlterConfigError {
     }
 }
 
-fn check_keys(operations: &[AlterConfigOp]) -> Result<(), AlterConfigError> {
+/// No key twice, no value missing.
+pub fn check_config_operations(operations: &[AlterConfigOp]) -> Result<(), AlterConfigError> {
     let mut seen = BTreeSet::new();
     for operation in operations {
         if !seen.insert(operation.key.as_str()) {

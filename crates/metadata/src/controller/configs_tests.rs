@@ -1,4 +1,6 @@
-use super::super::test_support::{apply, broker, kinds, with_topics};
+use super::super::test_support::{apply, broker, kinds, running, with_topics};
+use crate::controller::NewTopic;
+use mainstem_types::TopicId;
 use super::*;
 use AlterConfigOperation::{Append, Delete, Set, Subtract};
 
@@ -95,6 +97,22 @@ fn a_layout_is_fixed_and_compaction_belongs_to_one() {
     assert_eq!(change(&mut controller, &[("mainstem.layout", Set, Some("partition"))]), "mainstem.layout=partition");
     let both = [("mainstem.layout", Set, Some("topic")), ("cleanup.policy", Set, Some("compact"))];
     assert!(error(&controller, plain(&both)).to_string().contains("mainstem.layout=partition only"));
+}
+
+#[test]
+fn a_replacement_that_does_not_name_the_layout_leaves_it() {
+    let mut controller = running();
+    let shared = broker(&[("mainstem.layout", "shared")]);
+    let created = controller.create_topics(&[NewTopic::named("a")], false, &shared, &mut || TopicId([7; 16]));
+    apply(&mut controller, &created.records);
+    let replacement = |values: &[(&str, &str)]| ConfigReplacement {
+        resource: ConfigResource::topic("a"),
+        values: values.iter().map(|(key, value)| (key.to_string(), Some(value.to_string()))).collect(),
+    };
+    let changed = controller.replace_configs(&[replacement(&[("retention.ms", "7")])], false, &shared);
+    assert_eq!((&changed.reply[..], changed.records.len()), (&[Ok(())][..], 1));
+    let refused = controller.replace_configs(&[replacement(&[("mainstem.layout", "partition")])], false, &shared);
+    assert!(refused.reply[0].as_ref().unwrap_err().to_string().contains("fixed when a topic is created"));
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use mainstem_kafka_wire::metadata_records::{ConfigRecord, MetadataRecord, TopicRecord};
 use mainstem_types::{TopicId, TopicNameError, validate_topic_name};
 
+use super::configs::LAYOUT;
 use super::{AssignmentError, CLUSTER_METADATA_TOPIC, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
-use crate::config::{BrokerConfig, ConfigEntry, ConfigError, TopicConfig, topic_config_entries};
+use crate::config::{BrokerConfig, ConfigEntry, ConfigError, Layout, TopicConfig, topic_config_entries};
 use crate::image::ConfigResource;
 
 /// A topic that somebody wants.
@@ -154,7 +155,8 @@ impl Controller {
         new_id: &mut dyn FnMut() -> TopicId,
     ) -> Result<(CreatedTopic, Vec<MetadataRecord<'static>>), CreateTopicError> {
         self.check_name(&topic.name, collisions)?;
-        let overrides = overrides(topic)?;
+        let mut overrides = overrides(topic)?;
+        fix_layout(&mut overrides, broker)?;
         TopicConfig::validate(&overrides, broker)?;
         let replicas = self.replicas(topic, index, broker, *partitions_left)?;
         *partitions_left -= replicas.len();
@@ -275,6 +277,19 @@ fn overrides(topic: &NewTopic) -> Result<BTreeMap<String, String>, ConfigError> 
         None => Err(ConfigError::NullValue { key: key.clone() }),
     };
     topic.configs.iter().map(value).collect()
+}
+
+/// Writes down the layout that the broker gives a topic that names none: it stays, whatever the broker says later. Compaction exists in
+/// one layout only.
+fn fix_layout(overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), ConfigError> {
+    let layout = broker.topics.layout;
+    if layout == Layout::Partition || overrides.contains_key(LAYOUT) {
+        return Ok(());
+    }
+    if !TopicConfig::validate(overrides, broker)?.cleanup_compact {
+        overrides.insert(LAYOUT.to_string(), layout.name().to_string());
+    }
+    Ok(())
 }
 
 pub(super) fn config_record(topic: &str, key: &str, value: &str) -> MetadataRecord<'static> {

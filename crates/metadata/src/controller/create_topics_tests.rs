@@ -38,6 +38,27 @@ fn a_topic_is_one_topic_record_its_settings_and_its_partitions() {
 }
 
 #[test]
+fn the_layout_that_the_broker_gives_is_written_down_with_the_topic() {
+    let controller = running();
+    let shared = broker(&[("mainstem.layout", "shared")]);
+    let configured = |key: &str, value: &str| NewTopic {
+        configs: vec![(key.to_string(), Some(value.to_string()))],
+        ..topic("a")
+    };
+    let layout_of = |topic: NewTopic| {
+        let decision = controller.create_topics(&[topic], false, &shared, &mut ids());
+        let created = decision.reply.into_iter().next().unwrap().unwrap();
+        let entry = created.configs.into_iter().find(|entry| entry.name == "mainstem.layout").unwrap();
+        (entry.value.unwrap(), entry.source.kafka_id() == 1)
+    };
+    assert_eq!(layout_of(topic("a")), ("shared".to_string(), true));
+    assert_eq!(layout_of(configured("mainstem.layout", "topic")), ("topic".to_string(), true));
+    assert_eq!(layout_of(configured("cleanup.policy", "compact")), ("partition".to_string(), false));
+    let offsets = offsets_topic(&shared, 1);
+    assert_eq!(layout_of(offsets), ("partition".to_string(), false));
+}
+
+#[test]
 fn row_46_counts_that_make_no_sense_are_refused_with_kafka_s_codes() {
     let controller = running();
     let counts = |partitions, replication_factor| NewTopic { partitions, replication_factor, ..topic("a") };

@@ -8,7 +8,7 @@ use super::commit_log::WriteError;
 use super::inspect::{Inspected, inspect};
 use super::state::{Placed, State};
 use super::{Core, GroupPartition, flush};
-use crate::config::Durability;
+use crate::config::{Durability, KeyIndexing};
 use crate::error::{AppendError, StorageError};
 use crate::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
 use crate::partition_log::producers::TransactionEnd;
@@ -36,7 +36,11 @@ impl GroupPartition {
         let limit = self.core.log.batch_bytes_max();
         let prepared = prepare::prepare(&self.partition, &config, batch, context, limit)?;
         let view = BatchView::parse(&prepared.bytes).map_err(ValidationError::Framing)?;
-        let inspected = inspect(&view, self.topic_hash);
+        // Tags and most keys are headers: without any, nobody has to look at the records again.
+        let inspected = match prepared.has_headers || config.key_indexing == KeyIndexing::All {
+            true => inspect(&view, self.topic_hash, config.key_indexing),
+            false => Inspected::default(),
+        };
         let order = self.appending.lock();
         let base_offset = {
             let state = self.state.lock();

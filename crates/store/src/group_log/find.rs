@@ -6,6 +6,7 @@ use mainstem_types::{Offset, PartitionIndex, TimestampMs, TopicId};
 use super::inspect::{INSPECTED_BYTES_MAX, for_each_key, topic_hash};
 use super::queue::Span;
 use super::{GroupLog, GroupPartition};
+use crate::config::KeyIndexing;
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::{self, EntryHeader, EntryKind, HEADER_SIZE};
 use crate::formats::key_index::{continue_hash, stored_hash};
@@ -161,7 +162,7 @@ impl GroupLog {
         let first = found.len();
         for record in records.map_while(Result::ok) {
             let mut has_key = false;
-            for_each_key(&record, |word| has_key |= word == key);
+            for_each_key(&record, KeyIndexing::All, |word| has_key |= word == key);
             if has_key && record.offset >= log_start && record.offset < log_end {
                 found.push(FoundByKey {
                     partition: index,

@@ -2,6 +2,7 @@
 
 use mainstem_record::{BatchView, Record};
 
+use crate::config::KeyIndexing;
 use crate::formats::key_index::{continue_hash, stored_hash};
 
 /// Bytes of a batch, decompressed, that are looked through: they are all in memory meanwhile.
@@ -26,9 +27,9 @@ pub(crate) fn topic_hash(topic: &str) -> i32 {
     continue_hash(continue_hash(0, topic), "#")
 }
 
-/// Looks through the records. Control batches have none that anybody asks for; a compressed batch that takes more than 64 MiB
+/// Looks through the records for what is wanted of them. Control batches have none that anybody asks for; a compressed batch that takes more than 64 MiB
 /// decompressed is not looked through: its records have no tag and are found by no key.
-pub(crate) fn inspect(view: &BatchView<'_>, topic_hash: i32) -> Inspected {
+pub(crate) fn inspect(view: &BatchView<'_>, topic_hash: i32, indexing: KeyIndexing) -> Inspected {
     let mut inspected = Inspected::default();
     if view.header().attributes.is_control() {
         return inspected;
@@ -41,7 +42,7 @@ pub(crate) fn inspect(view: &BatchView<'_>, topic_hash: i32) -> Inspected {
         if tag != 0 && index < count {
             inspected.tags.get_or_insert_with(|| vec![0; count].into())[index] = tag;
         }
-        for_each_key(&record, |key| inspected.keys.push(stored_hash(continue_hash(topic_hash, key))));
+        for_each_key(&record, indexing, |key| inspected.keys.push(stored_hash(continue_hash(topic_hash, key))));
     }
     inspected
 }
@@ -56,13 +57,15 @@ pub(crate) fn tag_hash(record: &Record<'_>) -> i64 {
     text.map_or(0, |text| i64::from(mainstem_types::java_string_hash(text)))
 }
 
-/// Shows every key under which the record can be found: its own key, the words of `KEYS`, its unique id.
-pub(crate) fn for_each_key<'r>(record: &Record<'r>, mut visit: impl FnMut(&'r str)) {
+/// Shows every key under which the record is to be found: the words of `KEYS`, its unique id, its own key.
+pub(crate) fn for_each_key<'r>(record: &Record<'r>, indexing: KeyIndexing, mut visit: impl FnMut(&'r str)) {
     let text = |bytes: &'r [u8]| std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
-    if let Some(key) = record.key.and_then(text) {
+    if indexing == KeyIndexing::All
+        && let Some(key) = record.key.and_then(text)
+    {
         visit(key);
     }
-    if record.headers.is_empty() {
+    if indexing == KeyIndexing::None || record.headers.is_empty() {
         return;
     }
     for header in record.headers.iter() {

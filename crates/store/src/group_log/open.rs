@@ -224,7 +224,8 @@ impl Opening<'_> {
                 }
             };
             let topic_hash = topic_hash(&partition.name.topic);
-            partitions.insert(key, Making { state, topic_hash });
+            let key_indexing = partition.config.key_indexing;
+            partitions.insert(key, Making { state, topic_hash, key_indexing });
         }
         Ok(partitions)
     }

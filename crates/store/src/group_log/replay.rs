@@ -12,6 +12,7 @@ use super::commit_log::position_of;
 use super::inspect::inspect;
 use super::key_index::KeyIndex;
 use super::state::{Placed, State};
+use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
 use crate::prepare::marker_of;
 
@@ -20,6 +21,7 @@ use crate::prepare::marker_of;
 pub(super) struct Making {
     pub(super) state: State,
     pub(super) topic_hash: i32,
+    pub(super) key_indexing: KeyIndexing,
 }
 
 /// Checks entries in the order of the log, and shows them to the views, if there are any.
@@ -120,7 +122,7 @@ impl Views<'_> {
         if index.is_none() && !is_new {
             return Ok(());
         }
-        let inspected = inspect(view, making.topic_hash);
+        let inspected = inspect(view, making.topic_hash, making.key_indexing);
         if let Some((index, _)) = index
             && index.add(&inspected.keys, placed.position, batch.max_timestamp.0)
         {

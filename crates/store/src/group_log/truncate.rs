@@ -13,6 +13,7 @@ use super::queue::Queue;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
 use super::{GroupLog, GroupPartition, PartitionKey};
+use crate::config::KeyIndexing;
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint};
 
@@ -86,7 +87,7 @@ impl GroupLog {
                         State::restore(queue, state)
                     },
                 );
-                (key, Making { state, topic_hash: 0 })
+                (key, Making { state, topic_hash: 0, key_indexing: KeyIndexing::None })
             })
             .collect();
         let from =

@@ -29,6 +29,24 @@ fn records_are_found_by_key_word_and_unique_id_newest_first() {
 }
 
 #[test]
+fn what_is_indexed_is_a_setting() {
+    let (fs, group, logs) = create();
+    let batch = keyed(Some("own"), &[("KEYS", "word"), ("UNIQ_KEY", "0A0B")], "v");
+    let found = |group: &GroupLog| ["own", "word", "0A0B"].map(|key| offsets(group, 7, key, 10).len());
+    let set = |key_indexing| logs[0].set_config(Arc::new(LogConfig { key_indexing, ..config() }));
+    set(KeyIndexing::None);
+    logs[0].append(&batch, &client()).unwrap();
+    assert_eq!(found(&group), [0, 0, 0]);
+    assert!(!fs.exists(&Path::new(FOLDER).join("index")).unwrap(), "no file without a key");
+    set(KeyIndexing::Headers);
+    logs[0].append(&batch, &client()).unwrap();
+    assert_eq!(found(&group), [0, 1, 1]);
+    set(KeyIndexing::All);
+    logs[0].append(&batch, &client()).unwrap();
+    assert_eq!(found(&group), [1, 2, 2]);
+}
+
+#[test]
 fn keys_with_the_same_hash_are_told_apart() {
     let (_fs, group, logs) = create();
     // Java's classic pair.

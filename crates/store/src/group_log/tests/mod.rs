@@ -10,6 +10,7 @@ mod retention;
 mod truncate;
 
 use super::*;
+use crate::config::KeyIndexing;
 use crate::partition_log::{AppendContext, Appended, Origin, ReadChunk, ReadRequest, Reading};
 use bytes::Bytes;
 use mainstem_env::{ManualClock, MemFs, SeededRng};
@@ -30,7 +31,7 @@ pub(crate) fn options() -> GroupOptions {
 }
 
 pub(crate) fn config() -> LogConfig {
-    LogConfig { retention_ms: -1, ..LogConfig::default() }
+    LogConfig { retention_ms: -1, key_indexing: KeyIndexing::All, ..LogConfig::default() }
 }
 
 pub(crate) fn live_of(topic: &str, id: u8, index: i32, config: LogConfig) -> LivePartition {
