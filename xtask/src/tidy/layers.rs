@@ -47,7 +47,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("mainstem-server", &["mainstem-kafka", "mainstem-broker", "mainstem-metadata", "mainstem-env", "mainstem-types"]),
     ("mainstem-client", &["mainstem-kafka-wire", "mainstem-record", "mainstem-types"]),
-    ("mainstem", &["mainstem-client", "mainstem-server", "mainstem-types"]),
+    (
+        "mainstem-inspect",
+        &[
+            "mainstem-store",
+            "mainstem-metadata",
+            "mainstem-kafka-wire",
+            "mainstem-record",
+            "mainstem-env",
+            "mainstem-types",
+        ],
+    ),
+    (
+        "mainstem",
+        &["mainstem-client", "mainstem-inspect", "mainstem-server", "mainstem-record", "mainstem-env", "mainstem-types"],
+    ),
     (
         // Fuzzing drives the doors from above, as a test does.
         "mainstem-fuzz",

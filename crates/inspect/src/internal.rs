@@ -1,0 +1,131 @@
+//! What the records of Mainstem's and Kafka's own topics say.
+
+use mainstem_kafka_wire::metadata_records::MetadataRecord;
+use mainstem_kafka_wire::records as wire;
+use mainstem_kafka_wire::{DecodeError, Message, Reader, decode_versioned, read_version};
+use mainstem_record::{ControlKind, ControlRecord};
+use serde_json::{Value, json};
+
+use crate::debug_value;
+
+/// A record that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Decoded {
+    /// Kafka's name of its kind.
+    pub(crate) kind: String,
+    pub(crate) version: Option<i16>,
+    pub(crate) data: Value,
+}
+
+/// A record of `__cluster_metadata`.
+pub(crate) fn metadata(value: &[u8]) -> Result<Decoded, String> {
+    let (record, version) = MetadataRecord::decode_framed_versioned(value).map_err(|error| error.to_string())?;
+    let text = format!("{record:?}");
+    let kind = text.split(['(', ' ']).next().unwrap_or_default().to_owned();
+    Ok(Decoded { kind, version: Some(version), data: debug_value::of(&record) })
+}
+
+fn group_key<'a, M: Message<'a> + std::fmt::Debug>(mut reader: Reader<'a>) -> Result<(String, Value), DecodeError> {
+    let kind = M::NAME.strip_suffix("Key").unwrap_or(M::NAME).to_owned();
+    M::decode(&mut reader, 0).map(|key| (kind, debug_value::of(&key)))
+}
+
+fn group_value<'a, M: Message<'a> + std::fmt::Debug>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
+    decode_versioned::<M>(bytes).map(|(value, version)| (debug_value::of(&value), version))
+}
+
+/// Decodes by the number that a key begins with.
+macro_rules! by_number {
+    ($number:expr, $reader:expr, $value:expr, $($key_number:pat => $key:ident, $content:ident;)*) => {
+        match $number {
+            $($key_number => {
+                let key = group_key::<wire::$key>($reader);
+                let value = $value.map(group_value::<wire::$content>).transpose();
+                Some(key.and_then(|key| Ok((key, value?))))
+            })*
+            _ => None,
+        }
+    };
+}
+
+/// A record of `__consumer_offsets`. A null value removes the key.
+pub(crate) fn group(key: &[u8], value: Option<&[u8]>) -> Result<Decoded, String> {
+    let (number, reader) = read_version(key).map_err(|error| error.to_string())?;
+    let decoded = by_number!(number, reader, value,
+        0 => LegacyOffsetCommitKey, OffsetCommitValue;
+        1 => OffsetCommitKey, OffsetCommitValue;
+        2 => GroupMetadataKey, GroupMetadataValue;
+        3 => ConsumerGroupMetadataKey, ConsumerGroupMetadataValue;
+        4 => ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue;
+        5 => ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue;
+        6 => ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue;
+        7 => ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue;
+        8 => ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue;
+        10 => ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue;
+        11 => ShareGroupMetadataKey, ShareGroupMetadataValue;
+        12 => ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue;
+        13 => ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue;
+        14 => ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue;
+        15 => ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue;
+        16 => ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue;
+        17 => StreamsGroupMetadataKey, StreamsGroupMetadataValue;
+        19 => StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue;
+        20 => StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue;
+        21 => StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue;
+        22 => StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue;
+        23 => StreamsGroupTopologyKey, StreamsGroupTopologyValue;
+    );
+    let decoded = decoded.ok_or_else(|| format!("a key of the unknown kind {number}"))?;
+    let ((kind, key), value) = decoded.map_err(|error| error.to_string())?;
+    let version = value.as_ref().map(|(_, version)| *version);
+    Ok(Decoded { kind, version, data: json!({ "key": key, "value": value.map(|(value, _)| value) }) })
+}
+
+/// A control record: the end of a transaction, or a mark of the metadata log.
+pub(crate) fn control(key: &[u8], value: &[u8]) -> Result<Decoded, String> {
+    let text = |error: mainstem_record::ControlError| error.to_string();
+    let Some(kind) = ControlKind::of_key(key).map_err(text)? else {
+        return Err("a control record of an unknown kind".to_owned());
+    };
+    let decoded = match kind {
+        ControlKind::Abort | ControlKind::Commit => {
+            let epoch = ControlRecord::coordinator_epoch(value).map_err(text)?;
+            Ok((json!({ "coordinator_epoch": epoch }), 0))
+        }
+        ControlKind::LeaderChange => group_value::<wire::LeaderChangeMessage>(value),
+        ControlKind::SnapshotHeader => group_value::<wire::SnapshotHeaderRecord>(value),
+        ControlKind::SnapshotFooter => group_value::<wire::SnapshotFooterRecord>(value),
+        ControlKind::KRaftVersion => group_value::<wire::KRaftVersionRecord>(value),
+        ControlKind::KRaftVoters => group_value::<wire::VotersRecord>(value),
+    };
+    let (data, version) = decoded.map_err(|error| error.to_string())?;
+    Ok(Decoded { kind: format!("{kind:?}"), version: Some(version), data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstem_kafka_wire::records::{OffsetCommitKey, OffsetCommitValue};
+    use mainstem_kafka_wire::{encode_key, encode_versioned};
+
+    #[test]
+    fn a_committed_offset_is_shown_with_its_names() {
+        let key = encode_key(&OffsetCommitKey { group: "readers".into(), topic: "t".into(), partition: 3 }).unwrap();
+        let value = OffsetCommitValue { offset: 42, metadata: "m".into(), ..Default::default() };
+        let value = encode_versioned(&value, 4).unwrap();
+        let decoded = group(&key, Some(&value)).unwrap();
+        assert_eq!((decoded.kind.as_str(), decoded.version), ("OffsetCommit", Some(4)));
+        assert_eq!(decoded.data["key"]["group"], "readers");
+        assert_eq!(decoded.data["value"]["offset"], 42);
+        assert_eq!(group(&key, None).unwrap().data["value"], Value::Null);
+        assert!(group(&[0x7f, 0], None).unwrap_err().contains("unknown kind"));
+        assert!(group(&[0], None).is_err());
+    }
+
+    #[test]
+    fn marks_of_transactions_are_understood() {
+        let mark = ControlRecord::EndTransaction { committed: true, coordinator_epoch: 7 };
+        let decoded = control(&mark.key(), &mark.value()).unwrap();
+        assert_eq!((decoded.kind.as_str(), &decoded.data), ("Commit", &json!({ "coordinator_epoch": 7 })));
+    }
+}
