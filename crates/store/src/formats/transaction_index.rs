@@ -68,6 +68,21 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<AbortedTransaction>, FormatError> {
     Ok(entries)
 }
 
+/// The entries before the first that cannot be one: what a power cut left of a file that had been durable up to somewhere.
+pub fn decode_front(bytes: &[u8]) -> Vec<AbortedTransaction> {
+    let mut entries: Vec<AbortedTransaction> = Vec::new();
+    for chunk in bytes.chunks_exact(ENTRY_SIZE) {
+        let Ok(entry) = AbortedTransaction::decode(chunk, 0) else { break };
+        let follows = entries.last().is_none_or(|previous| entry.last_offset > previous.last_offset);
+        // A transaction has a record before its marker; zeros have none.
+        if !follows || entry.first_offset >= entry.last_offset {
+            break;
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
 pub fn encode(entries: &[AbortedTransaction]) -> Vec<u8> {
     entries.iter().flat_map(|e| e.encode()).collect()
 }
@@ -101,6 +116,22 @@ mod tests {
                 prop_assert_eq!(encode(&entries), bytes);
             }
         }
+    }
+
+    #[test]
+    fn of_a_torn_file_the_front_is_believed() {
+        let entry = |last_offset| AbortedTransaction {
+            producer_id: ProducerId(1),
+            first_offset: Offset(last_offset - 1),
+            last_offset: Offset(last_offset),
+            last_stable_offset: Offset(last_offset + 1),
+        };
+        let whole = encode(&[entry(3), entry(7)]);
+        assert_eq!(decode_front(&whole), [entry(3), entry(7)]);
+        assert_eq!(decode_front(&whole[..ENTRY_SIZE + 5]), [entry(3)]);
+        assert_eq!(decode_front(&[&whole[..], &[0; ENTRY_SIZE]].concat()), [entry(3), entry(7)]);
+        assert_eq!(decode_front(&encode(&[entry(7), entry(3)])), [entry(7)]);
+        assert_eq!(decode_front(&[0; 2 * ENTRY_SIZE]), []);
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl PartitionLog {
     /// the returned point relies on.
     pub(crate) fn prepare_checkpoint(&self) -> Result<CheckpointEntry, StorageError> {
         if self.failure().is_none() {
+            self.remove_superseded_snapshots();
             self.learn_first_time();
             let grown = {
                 let mut state = self.state.lock();
@@ -120,7 +121,8 @@ impl PartitionLog {
                     && !state.closed;
                 if grown {
                     state.bytes_since_checkpoint = 0;
-                    self.take_snapshot(&mut state)?;
+                    let end = state.next_offset;
+                    self.take_snapshot(&mut state, end)?;
                     self.write_pending_indexes(&mut state);
                 }
                 grown
@@ -151,15 +153,8 @@ impl PartitionLog {
     }
 
     fn sync_sealed_indexes(&self) -> Result<(), StorageError> {
-        let (sealed, snapshot) = {
-            let state = self.state.lock();
-            (state.unsynced_indexes.clone(), state.last_snapshot.filter(|last| state.synced_snapshot != Some(*last)))
-        };
-        if let Some(offset) = snapshot {
-            let path = self.file(offset, names::PRODUCER_SNAPSHOT);
-            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
-            self.state.lock().synced_snapshot = Some(offset);
-        }
+        self.sync_snapshots()?;
+        let sealed = self.state.lock().unsynced_indexes.clone();
         for base in sealed {
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 let path = self.file(base, suffix);
@@ -268,7 +263,8 @@ impl PartitionLog {
         let base = {
             let mut state = self.state.lock();
             self.seal_indexes(&mut state)?;
-            self.take_snapshot(&mut state)?;
+            let end = state.next_offset;
+            self.take_snapshot(&mut state, end)?;
             self.mark_end(&mut state);
             let base = state.active.base;
             if state.bytes_since_checkpoint > 0 && !state.unsynced_indexes.contains(&base) {

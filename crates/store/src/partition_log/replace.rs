@@ -128,13 +128,15 @@ impl PartitionLog {
 
     /// Step 4. Gives the files to remove.
     fn retire_others(&self, new: &Replacement) -> Result<Vec<PathBuf>, CompactError> {
-        let last_snapshot = self.state.lock().last_snapshot;
+        let newest_snapshot = self.state.lock().snapshots.newest;
         let mut retired = Vec::new();
         for base in &new.bases[1..] {
             for suffix in [names::LOG, names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 self.retire(*base, suffix, &mut retired)?;
             }
-            if last_snapshot != Some(*base) {
+            if newest_snapshot == Some(*base) {
+                self.state.lock().snapshots.left_alone(*base);
+            } else {
                 self.retire(*base, names::PRODUCER_SNAPSHOT, &mut retired)?;
             }
         }

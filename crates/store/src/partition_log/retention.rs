@@ -150,6 +150,7 @@ impl PartitionLog {
         let Some(first) = first.filter(|first| self.journal.first_segment() < Some(segment_base(*first))) else {
             return Ok(());
         };
+        self.keep_producers(first)?;
         self.journal.delete_before(segment_base(first)).map_err(|error| self.delete_failed(error))?;
         let mut files = Vec::new();
         for candidate in gone {

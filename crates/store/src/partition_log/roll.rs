@@ -8,8 +8,8 @@ use super::views::random_below;
 use super::{PartitionLog, durability, index_file, segment_base};
 use crate::config::LogConfig;
 use crate::error::{AppendError, StorageError};
+use crate::formats::names;
 use crate::formats::transaction_index::AbortedTransaction;
-use crate::formats::{names, producer_snapshot};
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Location, RollError};
 use mainstem_record::{BatchHeader, HEADER_SIZE};
@@ -104,7 +104,8 @@ impl PartitionLog {
     /// Seals the active segment and begins one at `base`. If it fails nothing has changed.
     pub(super) fn roll(&self, state: &mut State, base: Offset) -> Result<(), StorageError> {
         self.seal_indexes(state)?;
-        self.take_snapshot(state)?;
+        let end = state.next_offset;
+        self.take_snapshot(state, end)?;
         if state.new_files_unsynced {
             // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment in its first minute.
             self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
@@ -188,33 +189,6 @@ impl PartitionLog {
         if let Err(error) = self.try_write_indexes(state) {
             tracing::warn!(partition = %self.partition, "{error}");
         }
-    }
-
-    /// Writes the producers' state as of the log end, unless there is a snapshot of it. Not durable: a torn one is not believed.
-    pub(super) fn take_snapshot(&self, state: &mut State) -> Result<(), StorageError> {
-        let end = state.next_offset;
-        if state.last_snapshot.is_some_and(|last| last >= end) || end == Offset::ZERO {
-            return Ok(());
-        }
-        let path = self.file(end, names::PRODUCER_SNAPSHOT);
-        let bytes = producer_snapshot::encode(&state.producers.snapshot());
-        let write = |fs: &dyn Fs| {
-            let file = fs.open(&path, &OpenOptions::create_empty())?;
-            file.write_all_at(&bytes, 0)
-        };
-        write(self.fs()).map_err(|error| StorageError {
-            action: "write",
-            path: path.clone(),
-            error: std::sync::Arc::new(error),
-        })?;
-        let previous = state.last_snapshot.replace(end);
-        if let Some(previous) = previous
-            && !state.segments.iter().any(|segment| segment.base == previous)
-        {
-            // Only a saving of space; the next open removes what is left.
-            let _ = self.fs().remove_file(&self.file(previous, names::PRODUCER_SNAPSHOT));
-        }
-        Ok(())
     }
 
     /// Adds to the transaction index of the active segment.

@@ -7,6 +7,7 @@ use super::active_index::ActiveIndex;
 use super::epochs::Epochs;
 use super::flush::CheckpointEntry;
 use super::producers::Producers;
+use super::snapshots::Snapshots;
 use mainstem_types::Offset;
 
 /// Positions of batches that were appended last, for readers that follow the end.
@@ -39,10 +40,7 @@ pub(crate) struct State {
     pub(crate) next_offset: Offset,
     pub(crate) epochs: Epochs,
     pub(crate) producers: Producers,
-    /// The offset of the newest producer snapshot on the disk.
-    pub(crate) last_snapshot: Option<Offset>,
-    /// The newest snapshot that is known to be durable.
-    pub(crate) synced_snapshot: Option<Offset>,
+    pub(crate) snapshots: Snapshots,
     /// Segments that were sealed and whose index files are not known to be durable, oldest first.
     pub(crate) unsynced_indexes: Vec<Offset>,
     /// Segments to whose transaction index something was added that is not known to be durable.
@@ -86,8 +84,7 @@ impl State {
             next_offset,
             epochs: Epochs::default(),
             producers: Producers::default(),
-            last_snapshot: None,
-            synced_snapshot: None,
+            snapshots: Snapshots::default(),
             unsynced_indexes: Vec::new(),
             unsynced_transactions: Vec::new(),
             checkpointed: None,

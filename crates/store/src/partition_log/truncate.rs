@@ -2,14 +2,14 @@
 
 use super::active_index::ActiveIndex;
 use super::producers::Producers;
+use super::snapshots::Snapshots;
 use super::state::{SegmentView, State};
 use super::views::SegmentFile;
 use super::{PartitionLog, index_file, listing, segment_base};
 use crate::error::StorageError;
 use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::time_index::TimeIndexEntry;
-use crate::formats::{names, producer_snapshot, transaction_index};
-use crate::small_file;
+use crate::formats::{names, transaction_index};
 use mainstem_env::{File, OpenOptions};
 use mainstem_journal::Location;
 use mainstem_types::Offset;
@@ -59,7 +59,7 @@ impl PartitionLog {
         len.map_err(|error| self.fail("read", &self.file(base, names::LOG), io::Error::other(error.to_string())))
     }
 
-    fn with_segment<R>(
+    pub(super) fn with_segment<R>(
         &self,
         base: Offset,
         len: u64,
@@ -117,39 +117,6 @@ impl PartitionLog {
         }
     }
 
-    /// The producers' state as of `end`: from the newest snapshot below, and the headers after it.
-    fn reload_producers(&self, state: &mut State, end: Offset) -> io::Result<()> {
-        let listed = listing::Listing::read(self.fs(), &self.folder)?;
-        let mut producers = Producers::default();
-        state.last_snapshot = None;
-        for snapshot in listed.snapshots.iter().rev() {
-            let path = self.file(*snapshot, names::PRODUCER_SNAPSHOT);
-            if *snapshot > end {
-                listing::remove_if_present(self.fs(), &path)?;
-                continue;
-            }
-            let loaded = small_file::load(self.fs(), &path, producer_snapshot::decode);
-            let loaded = loaded.map_err(|error| io::Error::other(error.to_string()))?;
-            if let Some(entries) = loaded.content() {
-                producers = Producers::from_snapshot(&entries, *snapshot);
-                state.last_snapshot = Some(*snapshot);
-                break;
-            }
-        }
-        let from = producers.end.max(state.segments[0].base);
-        for index in state.segment_index(from)..state.segments.len() {
-            let base = state.segments[index].base;
-            let len = match index + 1 == state.segments.len() {
-                true => state.end_position,
-                false => self.fs().metadata(&self.file(base, names::LOG))?.map_or(0, |metadata| metadata.len),
-            };
-            self.with_segment(base, len, |segment| segment.replay(&mut producers, from, end))?;
-        }
-        producers.end = end;
-        state.producers = producers;
-        Ok(())
-    }
-
     /// Removes everything and begins again at `offset`, which must not be below the log end: after a snapshot was fetched that is ahead of the log.
     ///
     /// After a crash in the middle the log is the old one, and this is to be repeated.
@@ -169,7 +136,11 @@ impl PartitionLog {
         self.renew_number();
         state.next_offset = offset;
         state.producers = Producers::starting_at(offset);
+        // What is known at this offset now is that nothing is known.
+        state.snapshots = Snapshots::default();
         self.roll(&mut state, offset)?;
+        self.keep_producers(offset)?;
+        self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
         state.segments = vec![SegmentView::new(offset)];
         state.unsynced_indexes.clear();
         state.log_start = offset;
@@ -179,7 +150,7 @@ impl PartitionLog {
             .delete_before(segment_base(offset))
             .map_err(|error| self.fail("delete", &self.folder, io::Error::other(error.to_string())))?;
         for base in old {
-            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX, names::PRODUCER_SNAPSHOT] {
                 let path = self.file(base, suffix);
                 listing::remove_if_present(self.fs(), &path).map_err(|error| self.fail("remove", &path, error))?;
             }

@@ -58,7 +58,10 @@ impl SegmentFile<'_> {
                 return Ok(None);
             }
         }
-        self.extend(index, start, interval_bytes)
+        let end = self.extend(index, start, interval_bytes)?;
+        let within =
+            |end: &SegmentEnd| times.1.is_none_or(|last| self.base.plus(last.relative_offset.into()) < end.next_offset);
+        Ok(end.filter(within))
     }
 
     /// Makes the views from the first byte on.

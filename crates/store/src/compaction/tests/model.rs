@@ -201,7 +201,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(crate::partition_log::tests::cases(96))]
 
     #[test]
     fn a_compacted_log_is_a_table_that_survives_stops(ops in prop::collection::vec(op(), 1..60)) {

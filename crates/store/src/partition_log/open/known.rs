@@ -1,12 +1,12 @@
 //! What is known of a log before its bytes are looked at: where a scan may begin, the producers' state there, lost files.
 
-use super::Opening;
+use super::{Opening, io_error};
 use crate::error::OpenError;
-use crate::formats::{names, producer_snapshot, transaction_index};
+use crate::formats::{names, transaction_index};
 use crate::partition_log::active_index::ActiveIndex;
+use crate::partition_log::listing::remove_if_present;
 use crate::partition_log::producers::Producers;
-use crate::partition_log::segment_base;
-use crate::small_file;
+use crate::partition_log::{segment_base, snapshots};
 use mainstem_journal::{Location, RecoverFrom};
 use mainstem_types::Offset;
 
@@ -50,17 +50,16 @@ impl Opening<'_> {
     }
 
     fn snapshot(&self, offset: Offset) -> Result<Option<Producers>, OpenError> {
-        let path = self.folder.join(names::segment_file(offset, names::PRODUCER_SNAPSHOT));
-        let entries = small_file::load(self.env.fs.as_ref(), &path, producer_snapshot::decode)?.content();
-        Ok(entries.map(|entries| Producers::from_snapshot(&entries, offset)))
+        snapshots::load(self.env.fs.as_ref(), self.folder, offset)
     }
 
-    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it tell.
-    pub(super) fn producers_at(&self, offset: Offset) -> Result<Producers, OpenError> {
+    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it tell. And that snapshot.
+    pub(super) fn producers_at(&self, offset: Offset) -> Result<(Producers, Option<Offset>), OpenError> {
         let mut producers = Producers::default();
+        let mut used = None;
         for snapshot in self.listing.snapshots.iter().rev().filter(|snapshot| **snapshot <= offset) {
             if let Some(known) = self.snapshot(*snapshot)? {
-                producers = known;
+                (producers, used) = (known, Some(*snapshot));
                 break;
             }
         }
@@ -75,7 +74,7 @@ impl Opening<'_> {
         }
         producers.end = offset;
         producers.expire(self.env.clock.wall_ms(), self.config.producer_id_expiration_ms);
-        Ok(producers)
+        Ok((producers, used))
     }
 
     /// What the transaction index of the segment in the middle of which a scan begins has from before.
@@ -85,10 +84,29 @@ impl Opening<'_> {
     ) -> Result<Vec<transaction_index::AbortedTransaction>, OpenError> {
         let Some(index) = &start.index else { return Ok(Vec::new()) };
         let path = self.folder.join(names::segment_file(index.base, names::TRANSACTION_INDEX));
-        let known = small_file::load(self.env.fs.as_ref(), &path, transaction_index::decode)?.content();
-        let mut known = known.unwrap_or_default();
+        let bytes = self.env.fs.read_if_present(&path).map_err(io_error(&path))?;
+        let mut known = transaction_index::decode_front(&bytes.unwrap_or_default());
         known.retain(|aborted| aborted.last_offset < start.offset);
         Ok(known)
+    }
+
+    /// Takes out of the transaction index of the last segment what is not of records below `end`: where a power cut took all that followed
+    /// a checkpoint, the index may have kept more, or half of it. Gives the segments that have one.
+    pub(super) fn settle_transaction_indexes(&self, end: Offset) -> Result<Vec<Offset>, OpenError> {
+        let mut segments: Vec<Offset> = self.listing.transaction_indexes.iter().copied().collect();
+        let last = self.listing.segments.last().copied();
+        let Some(last) = last.filter(|last| !self.facts.clean && segments.contains(last)) else { return Ok(segments) };
+        let (fs, path) = (self.env.fs.as_ref(), self.folder.join(names::segment_file(last, names::TRANSACTION_INDEX)));
+        let bytes = fs.read_all(&path).map_err(io_error(&path))?;
+        let mut known = transaction_index::decode_front(&bytes);
+        known.retain(|aborted| aborted.last_offset < end);
+        if known.is_empty() {
+            remove_if_present(fs, &path).map_err(io_error(&path))?;
+            segments.retain(|base| *base != last);
+        } else if transaction_index::encode(&known) != bytes {
+            fs.atomic_write(&path, &transaction_index::encode(&known)).map_err(io_error(&path))?;
+        }
+        Ok(segments)
     }
 
     /// Makes lost index files of sealed segments again; gives those segments.

@@ -16,6 +16,7 @@ use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
 use crate::partition_log::listing::Listing;
 use crate::partition_log::producers::Producers;
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
+use crate::partition_log::snapshots::{Found, Snapshots};
 use crate::partition_log::state::{SegmentView, State};
 use crate::partition_log::types::LogRecovery;
 use crate::partition_log::views::{SegmentEnd, SegmentFile, random_below};
@@ -121,6 +122,8 @@ struct Opened {
     next_offset: Offset,
     epochs: Epochs,
     producers: Producers,
+    /// The snapshot of them with which the opening began.
+    snapshot: Option<Offset>,
     with_aborted: Vec<Offset>,
     /// Segments whose index files were made again, and are not durable.
     rebuilt: Vec<Offset>,
@@ -186,6 +189,7 @@ impl<'a> Opening<'a> {
 
     fn open_trusted(&self, (end, end_position): (SegmentEnd, u64)) -> Result<Opened, OpenError> {
         let rebuilt = self.rebuild_missing_indexes(|_| true)?;
+        let (producers, snapshot) = self.producers_at(end.next_offset)?;
         let journal = self.open_journal(RecoverFrom::Clean, &mut NoScan)?.0;
         Ok(Opened {
             journal,
@@ -193,8 +197,9 @@ impl<'a> Opening<'a> {
             end_position,
             next_offset: end.next_offset,
             epochs: self.epochs.clone().unwrap_or_default(),
-            producers: self.producers_at(end.next_offset)?,
-            with_aborted: self.listing.transaction_indexes.iter().copied().collect(),
+            producers,
+            snapshot,
+            with_aborted: self.settle_transaction_indexes(end.next_offset)?,
             recovery: LogRecovery { indexes_rebuilt: rebuilt.len(), ..LogRecovery::default() },
             rebuilt,
         })
@@ -205,6 +210,7 @@ impl<'a> Opening<'a> {
         let first_scanned = start.index.as_ref().map_or(start.offset, |index| index.base);
         let mut recovery = LogRecovery { logs: 1, ..LogRecovery::default() };
         let mut rebuilt = self.rebuild_missing_indexes(|base| base < first_scanned)?;
+        let (producers, snapshot) = self.producers_at(start.offset)?;
         let mut scanner = RecoveryScanner {
             fs: self.env.fs.as_ref(),
             folder: self.folder,
@@ -212,7 +218,7 @@ impl<'a> Opening<'a> {
             gaps_allowed: self.gaps_allowed(),
             durable_before: self.facts.recovery_point.max(self.facts.cleaned_to).unwrap_or(Offset::ZERO),
             next_offset: start.offset,
-            producers: self.producers_at(start.offset)?,
+            producers,
             epochs: self.epochs.clone().unwrap_or_default(),
             aborted: self.aborted_before(&start)?,
             index: start.index,
@@ -250,6 +256,7 @@ impl<'a> Opening<'a> {
             next_offset: scanner.next_offset.max(base),
             epochs,
             producers: scanner.producers,
+            snapshot,
             with_aborted,
             rebuilt,
             recovery,
@@ -293,8 +300,11 @@ impl<'a> Opening<'a> {
             journal.segment_bases().into_iter().map(|base| SegmentView::new(Offset(base.0 as i64))).collect();
         segments.iter_mut().for_each(|segment| segment.has_aborted = opened.with_aborted.contains(&segment.base));
         let bases: Vec<_> = segments.iter().map(|segment| segment.base).collect();
-        let newest = self.listing.remove_orphans(fs, self.folder, &bases, opened.next_offset);
-        let newest = newest.map_err(io_error(self.folder))?;
+        self.listing.remove_orphans(fs, self.folder, &bases).map_err(io_error(self.folder))?;
+        let found =
+            Found { listed: &self.listing.snapshots, segments: &bases, end: opened.next_offset, used: opened.snapshot };
+        let durable_up_to = if self.facts.clean { Some(opened.next_offset) } else { self.facts.recovery_point };
+        let snapshots = Snapshots::settle(fs, self.folder, &found, durable_up_to)?;
         for suffix in [names::INDEX, names::TIME_INDEX] {
             let path = self.folder.join(names::segment_file(opened.index.base, suffix));
             if !fs.exists(&path).map_err(io_error(&path))? {
@@ -308,8 +318,7 @@ impl<'a> Opening<'a> {
             random_below(self.env.rng.as_ref(), self.config.segment_jitter_ms.min(self.config.segment_ms));
         state.epochs = opened.epochs;
         state.producers = opened.producers;
-        state.last_snapshot = newest;
-        state.synced_snapshot = newest.filter(|_| self.facts.clean);
+        state.snapshots = snapshots;
         state.unsynced_indexes = opened.rebuilt;
         state.unsynced_indexes.retain(|base| *base < state.active.base);
         state.checkpointed = self.facts.recovery_point.map(|recovery_point| CheckpointEntry {

@@ -17,6 +17,12 @@ use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches, Codec, Record};
 use mainstem_types::{PartitionIndex, ProducerEpoch, ProducerId};
 
+/// How many cases a property test looks at: `PROPTEST_CASES` asks for more.
+pub(crate) fn cases(usual: u32) -> proptest::prelude::ProptestConfig {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    proptest::prelude::ProptestConfig::with_cases(wanted.unwrap_or(usual))
+}
+
 pub(crate) const FOLDER: &str = "/data/orders-0";
 pub(crate) const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 

@@ -35,8 +35,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The last batch of a producer: its sequence, its offset, its values.
-type LastBatch = (i32, i64, Vec<String>);
+/// A batch of a producer: its sequence, its offset, its values.
+type SentBatch = (i32, i64, Vec<String>);
 
 struct Model {
     fs: MemFs,
@@ -46,7 +46,8 @@ struct Model {
     durable: usize,
     epoch: i32,
     next_sequence: std::collections::HashMap<i64, i32>,
-    last: std::collections::HashMap<i64, LastBatch>,
+    /// By producer, oldest first.
+    sent: std::collections::HashMap<i64, Vec<SentBatch>>,
     facts: OpenFacts,
 }
 
@@ -60,7 +61,7 @@ impl Model {
             durable: 0,
             epoch: 0,
             next_sequence: Default::default(),
-            last: Default::default(),
+            sent: Default::default(),
             facts: OpenFacts::default(),
         }
     }
@@ -78,13 +79,13 @@ impl Model {
         let values: Vec<_> = (0..records).map(|n| format!("{producer}/{}", sequence + n as i32)).collect();
         let texts: Vec<&str> = values.iter().map(String::as_str).collect();
         let bytes = produced(producer, 0, sequence, &texts);
-        self.last.insert(producer, (sequence, self.values.len() as i64, values.clone()));
+        self.sent.entry(producer).or_default().push((sequence, self.values.len() as i64, values.clone()));
         self.append(bytes, values);
         self.next_sequence.insert(producer, sequence + records as i32);
     }
 
     fn repeat(&mut self, producer: i64) {
-        let Some((sequence, offset, values)) = self.last.get(&producer) else { return };
+        let Some((sequence, offset, values)) = self.sent.get(&producer).and_then(|sent| sent.last()) else { return };
         let texts: Vec<&str> = values.iter().map(String::as_str).collect();
         let again = self.log.append(&produced(producer, 0, *sequence, &texts), &client()).unwrap();
         assert_eq!((again.duplicate, again.base_offset.0), (true, *offset));
@@ -108,14 +109,17 @@ impl Model {
     /// Offsets from `end` on are gone: the producers are as if they had never sent them.
     fn lose_from(&mut self, end: usize) {
         self.values.truncate(end);
-        let gone: Vec<i64> = self.last.iter().filter(|(_, last)| last.1 >= end as i64).map(|(id, _)| *id).collect();
-        for id in gone {
-            self.last.remove(&id);
-        }
-        self.next_sequence.clear();
-        for producer in self.log.producers() {
-            self.next_sequence.insert(producer.producer_id.0, producer.last_sequence + 1);
-        }
+        self.sent.values_mut().for_each(|sent| sent.retain(|batch| batch.1 < end as i64));
+        self.sent.retain(|_, sent| !sent.is_empty());
+        self.next_sequence = self.expected_sequences();
+    }
+
+    /// The sequence after the last one of each producer: known until it expires, whatever was removed from the front.
+    fn expected_sequences(&self) -> std::collections::HashMap<i64, i32> {
+        let next = |(id, sent): (&i64, &Vec<SentBatch>)| {
+            sent.last().map(|(sequence, _, values)| (*id, sequence + values.len() as i32))
+        };
+        self.sent.iter().filter_map(next).collect()
     }
 
     fn apply(&mut self, op: &Op) {
@@ -186,11 +190,13 @@ impl Model {
             .map(|offset| (offset, self.values[offset as usize].clone()))
             .collect();
         assert_eq!(all_records(&self.log), expected);
+        let known = self.log.producers().into_iter().map(|known| (known.producer_id.0, known.last_sequence + 1));
+        assert_eq!(known.collect::<std::collections::HashMap<_, _>>(), self.expected_sequences());
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn the_log_is_a_list_that_survives_stops(ops in prop::collection::vec(op(), 1..60)) {

@@ -76,7 +76,7 @@ fn a_wrong_index_is_not_believed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     /// Whatever is asked for: the batches are those that a search through all of them gives.
     #[test]

@@ -18,6 +18,35 @@ fn by_size_whole_segments_go_and_the_active_one_stays() {
 }
 
 #[test]
+fn a_producer_is_known_when_its_records_are_gone_also_after_a_power_cut() {
+    let appended = || {
+        let (fs, log) = create(small());
+        log.append(&produced(7, 2, 40, &["once"]), &client()).unwrap();
+        fill(&log, 60);
+        log.set_config(Arc::new(LogConfig { retention_bytes: 1500, ..small() }));
+        (fs, log)
+    };
+    let seven =
+        |log: &PartitionLog| log.producers().iter().map(|p| (p.producer_id.0, p.last_sequence)).collect::<Vec<_>>();
+    for seed in 0..20 {
+        let (fs, log) = appended();
+        assert!(log.retention_pass(NOW, Offset(61)).unwrap().log_start > Offset(1));
+        let (again, _) = open(&fs.crash(mainstem_env::CrashPolicy::Torn(seed)), OpenFacts::default(), small());
+        assert!(again.log_start() > Offset(1));
+        assert_eq!(seven(&again), [(7, 40)], "seed {seed}");
+    }
+    // No snapshot can be read: what is about to go tells of its producers once more.
+    let (fs, log) = appended();
+    for offset in listing::Listing::look(&fs, Path::new(FOLDER)).unwrap().snapshots {
+        fs.atomic_write(&log.file(offset, names::PRODUCER_SNAPSHOT), b"damaged").unwrap();
+    }
+    log.retention_pass(NOW, Offset(61)).unwrap();
+    let (again, _) = open(&fs.crash(mainstem_env::CrashPolicy::Nothing), OpenFacts::default(), small());
+    assert_eq!(seven(&again), [(7, 40)]);
+    assert!(again.append(&produced(7, 2, 40, &["once"]), &client()).unwrap().duplicate);
+}
+
+#[test]
 fn by_time_the_whole_log_can_go_and_offsets_go_on() {
     let (fs, log) = create(small());
     fill(&log, 30);

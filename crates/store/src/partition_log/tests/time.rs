@@ -40,7 +40,7 @@ fn row_36_the_record_with_the_largest_time_is_the_first_of_those() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn lookups_agree_with_a_search_through_all_records(

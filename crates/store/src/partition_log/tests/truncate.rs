@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     /// After a cut the log is as if the rest had never been written, before and after it is opened again.
     #[test]

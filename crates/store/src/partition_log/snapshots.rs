@@ -1,0 +1,249 @@
+//! The producers' states on the disk.
+//!
+//! A producer is known until it expires, also when its records are gone: taken by retention, by DeleteRecords, by compaction. So
+//!
+//! - before segments go from the front, the snapshot at the base of the first one that stays is whole and durable
+//!   ([`PartitionLog::keep_producers`]): from there on the batches tell the rest;
+//! - before a recovery point is written down, the snapshots below it are durable, so that a recovery need not go far back;
+//! - a snapshot that is at no segment's base goes when a younger one takes its place: one that is durable, and below the recovery point
+//!   that is on the disk.
+//!
+//! Others are hints: a torn one is not believed.
+
+use std::io;
+use std::path::Path;
+
+use super::listing::{self, Listing};
+use super::producers::Producers;
+use super::state::State;
+use super::views::SegmentFile;
+use super::{PartitionLog, index_file, segment_base};
+use crate::error::{OpenError, StorageError};
+use crate::formats::{names, producer_snapshot};
+use crate::small_file;
+use mainstem_env::{Fs, OpenOptions};
+use mainstem_types::Offset;
+
+/// The snapshots of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    /// The youngest that can be read.
+    pub(crate) newest: Option<Offset>,
+    /// Not known to be durable.
+    unsynced: Vec<Offset>,
+    /// Those that were at no segment's base when they were taken, oldest first.
+    strays: Vec<Offset>,
+}
+
+impl Snapshots {
+    /// Sorts out what an opening found: `used` is the one that it began with.
+    pub(crate) fn settle(
+        fs: &dyn Fs,
+        folder: &Path,
+        found: &Found<'_>,
+        durable_up_to: Option<Offset>,
+    ) -> Result<Snapshots, OpenError> {
+        let mut snapshots = Snapshots { newest: found.used, ..Snapshots::default() };
+        let younger = |offset: &&Offset| **offset <= found.end && found.used.is_none_or(|used| **offset > used);
+        for offset in found.listed.iter().rev().filter(younger) {
+            if load(fs, folder, *offset)?.is_some() {
+                snapshots.newest = Some(*offset);
+                break;
+            }
+        }
+        let mut above_end = false;
+        for offset in found.listed {
+            let of_segment = found.segments.binary_search(offset).is_ok();
+            let useful = of_segment || Some(*offset) == snapshots.newest || Some(*offset) == found.used;
+            if *offset > found.end || !useful {
+                let path = file(folder, *offset);
+                listing::remove_if_present(fs, &path).map_err(super::io_error(&path))?;
+                above_end |= *offset > found.end;
+                continue;
+            }
+            if durable_up_to.is_none_or(|point| *offset > point) {
+                snapshots.unsynced.push(*offset);
+            }
+            if !of_segment {
+                snapshots.strays.push(*offset);
+            }
+        }
+        if above_end {
+            // Other batches will have these offsets: what a power cut brings back must not speak of them.
+            fs.sync_dir(folder).map_err(super::io_error(folder))?;
+        }
+        Ok(snapshots)
+    }
+
+    fn taken(&mut self, offset: Offset, of_segment: bool) {
+        self.newest = Some(offset);
+        self.unsynced.retain(|known| *known != offset);
+        self.unsynced.push(offset);
+        if !of_segment {
+            self.left_alone(offset);
+        }
+    }
+
+    /// The segment that begins there is none any more; the snapshot stays.
+    pub(super) fn left_alone(&mut self, offset: Offset) {
+        self.strays.retain(|known| *known != offset);
+        self.strays.push(offset);
+    }
+
+    /// Forgets those above `end`; `newest` is the youngest that is left.
+    fn cut(&mut self, end: Offset, newest: Option<Offset>) {
+        self.newest = newest;
+        self.unsynced.retain(|offset| *offset <= end);
+        self.strays.retain(|offset| *offset <= end);
+    }
+
+    /// Takes out of the list what may go, given the recovery point on the disk.
+    fn superseded(&mut self, recovery_point: Offset) -> Vec<Offset> {
+        let durable = |offset: &Offset| *offset <= recovery_point && !self.unsynced.contains(offset);
+        let Some(successor) = self.strays.iter().copied().chain(self.newest).filter(durable).max() else {
+            return Vec::new();
+        };
+        let (gone, kept) = std::mem::take(&mut self.strays).into_iter().partition(|offset| *offset < successor);
+        self.strays = kept;
+        gone
+    }
+}
+
+/// What an opening knows when it comes to the snapshots.
+pub(crate) struct Found<'a> {
+    /// Ascending.
+    pub(crate) listed: &'a [Offset],
+    /// Ascending.
+    pub(crate) segments: &'a [Offset],
+    pub(crate) end: Offset,
+    /// The one with which the opening began.
+    pub(crate) used: Option<Offset>,
+}
+
+/// The state that a snapshot holds; `None`: it is absent, or cannot be believed.
+pub(crate) fn load(fs: &dyn Fs, folder: &Path, offset: Offset) -> Result<Option<Producers>, OpenError> {
+    let entries = small_file::load(fs, &file(folder, offset), producer_snapshot::decode)?.content();
+    Ok(entries.map(|entries| Producers::from_snapshot(&entries, offset)))
+}
+
+fn file(folder: &Path, offset: Offset) -> std::path::PathBuf {
+    folder.join(names::segment_file(offset, names::PRODUCER_SNAPSHOT))
+}
+
+impl PartitionLog {
+    /// Writes the producers' state as of `offset`, below which the log has all it will have, unless there is a snapshot of it. Not durable.
+    pub(super) fn take_snapshot(&self, state: &mut State, offset: Offset) -> Result<(), StorageError> {
+        if state.snapshots.newest.is_some_and(|newest| newest >= offset) || offset == Offset::ZERO {
+            return Ok(());
+        }
+        let path = file(&self.folder, offset);
+        let bytes = producer_snapshot::encode(&state.producers.snapshot());
+        let write = |fs: &dyn Fs| fs.open(&path, &OpenOptions::create_empty())?.write_all_at(&bytes, 0);
+        write(self.fs()).map_err(|error| StorageError { action: "write", path: path.clone(), error: error.into() })?;
+        let of_segment = state.segments.iter().any(|segment| segment.base == offset);
+        state.snapshots.taken(offset, of_segment);
+        Ok(())
+    }
+
+    /// Makes durable what was written since the last time.
+    pub(super) fn sync_snapshots(&self) -> Result<(), StorageError> {
+        let (unsynced, cuts) = {
+            let state = self.state.lock();
+            (state.snapshots.unsynced.clone(), state.cuts)
+        };
+        for offset in unsynced {
+            let path = file(&self.folder, offset);
+            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+            let mut state = self.state.lock();
+            // After a cut it may be another file.
+            if state.cuts == cuts {
+                state.snapshots.unsynced.retain(|known| *known != offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes snapshots whose place younger ones have taken. To be called when the recovery point on the disk is known.
+    pub(super) fn remove_superseded_snapshots(&self) {
+        let gone: Vec<Offset> = {
+            let mut state = self.state.lock();
+            let recovery_point = state.recovery_point_on_disk;
+            let mut gone = state.snapshots.superseded(recovery_point);
+            gone.retain(|offset| !state.segments.iter().any(|segment| segment.base == *offset));
+            gone
+        };
+        for offset in gone {
+            // Only a saving of space; the next opening removes what is left.
+            let _ = self.fs().remove_file(&file(&self.folder, offset));
+        }
+    }
+
+    /// Puts what the batches before `first` tell of their producers into a durable snapshot there, unless there is one: before these go.
+    /// The folder is to be synced by the caller if `first` is the base of a segment whose name is not durable.
+    pub(super) fn keep_producers(&self, first: Offset) -> Result<(), StorageError> {
+        let path = file(&self.folder, first);
+        let keep = || {
+            if load(self.fs(), &self.folder, first).map_err(|error| io::Error::other(error.to_string()))?.is_some() {
+                return index_file::sync(self.fs(), &path);
+            }
+            let bases = self.journal.segment_bases();
+            let mut segments = Vec::with_capacity(bases.len());
+            for base in bases.into_iter().map(|base| Offset(base.0 as i64)).take_while(|base| *base < first) {
+                let len = self.journal.segment_len(segment_base(base));
+                segments.push((base, len.map_err(|error| io::Error::other(error.to_string()))?));
+            }
+            let (producers, _) = self.producers_from_files(&segments, first)?;
+            self.fs().atomic_write(&path, &producer_snapshot::encode(&producers.snapshot()))
+        };
+        keep().map_err(|error| StorageError {
+            action: "keep the producers in",
+            path: path.clone(),
+            error: error.into(),
+        })
+    }
+
+    /// The producers' state as of `end`, from the youngest good snapshot up to there and the headers after it; and that snapshot.
+    fn producers_from_files(&self, segments: &[(Offset, u64)], end: Offset) -> io::Result<(Producers, Option<Offset>)> {
+        let mut producers = Producers::default();
+        let mut used = None;
+        for offset in Listing::look(self.fs(), &self.folder)?.snapshots.into_iter().rev().filter(|at| *at <= end) {
+            let known = load(self.fs(), &self.folder, offset).map_err(|error| io::Error::other(error.to_string()))?;
+            if let Some(known) = known {
+                (producers, used) = (known, Some(offset));
+                break;
+            }
+        }
+        let from = producers.end.max(segments.first().map_or(end, |(base, _)| *base));
+        let index = segments.partition_point(|(base, _)| *base <= from).saturating_sub(1);
+        for (base, len) in &segments[index..] {
+            self.with_segment(*base, *len, |segment: &SegmentFile<'_>| segment.replay(&mut producers, from, end))?;
+        }
+        producers.end = end;
+        Ok((producers, used))
+    }
+
+    /// After a cut: the producers' state as of the new end, and no snapshot of what was above it.
+    pub(super) fn reload_producers(&self, state: &mut State, end: Offset) -> io::Result<()> {
+        let listed = Listing::look(self.fs(), &self.folder)?.snapshots;
+        let above: Vec<&Offset> = listed.iter().filter(|offset| **offset > end).collect();
+        for offset in &above {
+            listing::remove_if_present(self.fs(), &file(&self.folder, **offset))?;
+        }
+        if !above.is_empty() {
+            // Other batches will have these offsets: what a power cut brings back must not speak of them.
+            self.fs().sync_dir(&self.folder)?;
+        }
+        let mut segments = Vec::with_capacity(state.segments.len());
+        for segment in &state.segments {
+            let len = match segment.base == state.active.base {
+                true => state.end_position,
+                false => self.fs().metadata(&self.file(segment.base, names::LOG))?.map_or(0, |metadata| metadata.len),
+            };
+            segments.push((segment.base, len));
+        }
+        let (producers, used) = self.producers_from_files(&segments, end)?;
+        state.producers = producers;
+        state.snapshots.cut(end, used);
+        Ok(())
+    }
+}
