@@ -77,13 +77,15 @@ fn look(
     if !found.partitions.is_empty() && !folder.has_metadata_log()? {
         return Err(AdoptError::NoMetadata { folder: folder.path().to_owned(), partitions: found.partitions.len() });
     }
-    let properties = meta_properties(folder, config, rng)?;
-    let (node, directory_id) = (properties.node_id, properties.directory_id.unwrap_or_default());
+    let known = known_properties(folder, config)?;
+    let node = known.as_ref().map_or(NodeId(config.node_id), |properties| properties.node_id);
     let (log, recovery) = folder.open_metadata_log(Arc::new(metadata_log_config(config)))?;
     let files = MetadataFiles::new(Arc::clone(&folder.env().fs), &log.folder());
     let mut metadata_log = MetadataLog::new(Arc::clone(&log), files, node);
     let loaded = metadata_log.load()?;
     let registered = loaded.image.broker(node.0).map(|broker| broker.record.log_dirs.clone()).unwrap_or_default();
+    let properties = properties(folder, known, node, &registered, rng)?;
+    let directory_id = properties.directory_id.unwrap_or_default();
     let others: Vec<TopicId> = registered.into_iter().filter(|directory| *directory != directory_id).collect();
     if !others.is_empty() {
         let folder = folder.path().to_owned();
@@ -94,29 +96,42 @@ fn look(
     Ok(Adopted { properties, directory_id, log, recovery, metadata_log, loaded })
 }
 
-/// Whose folder this is; a new one becomes this node's.
-fn meta_properties(folder: &DataFolder, config: &BrokerConfig, rng: &dyn Rng) -> Result<MetaProperties, AdoptError> {
-    let wanted = NodeId(config.node_id);
-    match folder.meta_properties()? {
-        Some(properties) if config.is_set("node.id") && properties.node_id != wanted => {
-            Err(AdoptError::NodeId { folder: folder.path().to_owned(), found: properties.node_id, wanted })
-        }
-        Some(properties) if properties.directory_id.is_some() => Ok(properties),
-        Some(properties) => {
-            let properties = MetaProperties { directory_id: Some(random_id(rng)), ..properties };
-            folder.write_meta_properties(&properties)?;
-            Ok(properties)
-        }
-        None => {
-            let properties = MetaProperties {
-                cluster_id: random_id(rng).to_string(),
-                node_id: wanted,
-                directory_id: Some(random_id(rng)),
-            };
-            folder.write_meta_properties(&properties)?;
-            Ok(properties)
-        }
+/// Whose folder the folder says it is.
+fn known_properties(folder: &DataFolder, config: &BrokerConfig) -> Result<Option<MetaProperties>, AdoptError> {
+    let (properties, wanted) = (folder.meta_properties()?, NodeId(config.node_id));
+    match properties.as_ref().filter(|properties| config.is_set("node.id") && properties.node_id != wanted) {
+        Some(other) => Err(AdoptError::NodeId { folder: folder.path().to_owned(), found: other.node_id, wanted }),
+        None => Ok(properties),
     }
+}
+
+/// Whose folder this is; a new one becomes this node's. What is lost is taken from the metadata, which know the one `directory` of the
+/// node. They do not know the cluster's id: it is given anew.
+fn properties(
+    folder: &DataFolder,
+    known: Option<MetaProperties>,
+    node: NodeId,
+    directories: &[TopicId],
+    rng: &dyn Rng,
+) -> Result<MetaProperties, AdoptError> {
+    let directory_id = known.as_ref().and_then(|known| known.directory_id);
+    if let Some(known) = known.as_ref().filter(|_| directory_id.is_some()) {
+        return Ok(known.clone());
+    }
+    let directory = match directories {
+        [own] => *own,
+        _ => random_id(rng),
+    };
+    let cluster_id = known.map_or_else(|| random_id(rng).to_string(), |known| known.cluster_id);
+    let properties = MetaProperties { cluster_id, node_id: node, directory_id: Some(directory) };
+    if !directories.is_empty() {
+        tracing::warn!(
+            "meta.properties was lost, or its directory.id; it is written anew, for cluster {}",
+            properties.cluster_id
+        );
+    }
+    folder.write_meta_properties(&properties)?;
+    Ok(properties)
 }
 
 /// The metadata log keeps everything that its snapshots do not cover.

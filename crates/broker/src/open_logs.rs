@@ -84,9 +84,14 @@ fn take_entries(
         let index = entry.partition.partition.0;
         let known = image.topic(&entry.partition.topic).filter(|topic| topic.partitions.contains_key(&index));
         // A folder without an id was written before topics had ids; its name is all there is to go by.
-        match known.filter(|topic| entry.topic_id.is_none_or(|id| id == topic.id)) {
+        match known.filter(|topic| entry.topic_id.is_none_or(|id| id == topic.id || is_damaged(id, topic.id))) {
             Some(topic) => {
-                entries.insert((topic.id, index), entry.clone());
+                let topic_id = entry.topic_id.filter(|id| *id == topic.id);
+                if entry.topic_id.is_some() && topic_id.is_none() {
+                    let file = entry.path.join("partition.metadata");
+                    report.failed.push(format!("{}: one character of the topic id was wrong", file.display()));
+                }
+                entries.insert((topic.id, index), FolderEntry { topic_id, ..entry.clone() });
             }
             None => match state.folder.park_stray(entry) {
                 Ok(path) => report.parked.push(format!(
@@ -100,6 +105,14 @@ fn take_entries(
     }
     entries
 }
+
+/// Whether an id is another one with one character of its text changed: ids of two topics differ in nearly all of them.
+fn is_damaged(found: TopicId, wanted: TopicId) -> bool {
+    (u128::from_be_bytes(found.0) ^ u128::from_be_bytes(wanted.0)).count_ones() <= BITS_OF_A_CHARACTER
+}
+
+/// Of base64.
+const BITS_OF_A_CHARACTER: u32 = 6;
 
 /// A log, and what its recovery did.
 type Opened = Result<(TopicLog, LogRecovery), OpenError>;

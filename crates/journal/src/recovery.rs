@@ -6,7 +6,8 @@
 //!                  checkpoint                 last whole entry   later segments
 //! ```
 //! Later segments are parked *before* the cut: a crash between the two must not leave a segment that ends cleanly in
-//! front of one that does not belong to it.
+//! front of one that does not belong to it. A segment that begins before the end of those before it is parked alone. What is cut is
+//! kept beside its segment, unless it is nothing but zeros: nobody knows what it was.
 
 use std::fmt;
 use std::io;
@@ -25,6 +26,8 @@ use crate::{
 
 /// What follows the name of a segment that recovery set aside.
 const PARKED_SUFFIX: &str = ".parked";
+/// Bytes of a tail that are copied at once.
+const TAIL_COPY_BYTES: usize = 1 << 20;
 
 /// What recovery found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +38,7 @@ pub struct RecoveryReport {
     pub bytes_scanned: u64,
     /// What was cut off.
     pub cut: Option<Cut>,
-    /// Segments set aside under these names, because they do not follow from what is before them.
+    /// What was set aside under these names: segments that do not follow from what is before them, and bytes that were cut off.
     pub parked: Vec<PathBuf>,
     /// Files of earlier deletions that were unlinked.
     pub deleted_files_removed: u64,
@@ -71,7 +74,7 @@ impl fmt::Display for RecoveryReport {
             None => f.write_str("cut nothing")?,
         }
         if !self.parked.is_empty() {
-            write!(f, "; parked {} segments, the first as {}", self.parked.len(), self.parked[0].display())?;
+            write!(f, "; set aside {} files, the first as {}", self.parked.len(), self.parked[0].display())?;
         }
         if self.shorter_than_checkpoint {
             f.write_str("; SHORTER THAN ITS CHECKPOINT, durable data is missing")?;
@@ -179,24 +182,26 @@ impl Recovery<'_> {
             None => (0, 0),
         };
         let mut reached = Location::new(self.bases[first], position);
-        for index in first..self.bases.len() {
+        let mut index = first;
+        while index < self.bases.len() {
             let start = Location::new(self.bases[index], if index == first { position } else { 0 });
             let follows = scanner.begin_segment(start);
             if !follows && index > first {
-                self.park_from(index)?;
-                break;
+                let base = self.bases.remove(index);
+                self.park(&[base])?;
+                continue;
             }
             let len = self.len(start.segment)?;
             let outcome = self.scan_one(start, len, scanner)?;
             reached = outcome.end;
             if outcome.reason != ScanEnd::Whole {
-                self.park_from(index + 1)?;
+                let later = self.bases.split_off(index + 1);
+                self.park(&later)?;
+                self.keep_tail(reached, len, outcome.reason)?;
                 self.report.cut = Some(Cut { at: reached, bytes: len - reached.position, reason: outcome.reason });
             }
             self.settle(reached, len)?;
-            if outcome.reason != ScanEnd::Whole {
-                break;
-            }
+            index += 1;
         }
         // The names of the scanned segments may be in memory only: after a killed process nothing else made them durable.
         let synced = self.fs.sync_dir(self.dir);
@@ -248,10 +253,54 @@ impl Recovery<'_> {
         settled.map_err(|source| self.repair_error(path, "cut and sync", source))
     }
 
-    /// Sets the segments from this index on aside, durably.
-    fn park_from(&mut self, index: usize) -> Result<(), OpenError> {
-        let parked = self.bases.split_off(index.min(self.bases.len()));
-        for base in &parked {
+    /// Copies what is about to be cut to a file of its own, durably. A torn entry may go without that where there is no room.
+    fn keep_tail(&mut self, from: Location, len: u64, reason: ScanEnd) -> Result<(), OpenError> {
+        let path = self.path(from.segment);
+        match self.copy_tail(&path, from.position, len) {
+            Ok(kept) => self.report.parked.extend(kept),
+            Err(error) if reason == ScanEnd::Torn && error.kind() == io::ErrorKind::StorageFull => {}
+            Err(source) => return Err(self.repair_error(path, "keeping what is to be cut off", source)),
+        }
+        Ok(())
+    }
+
+    fn copy_tail(&self, path: &Path, from: u64, len: u64) -> io::Result<Option<PathBuf>> {
+        let file = self.fs.open(path, &OpenOptions::read())?;
+        let mut buffer = vec![0; TAIL_COPY_BYTES];
+        let mut copy = None;
+        let mut position = from;
+        while position < len {
+            let want = (len - position).min(TAIL_COPY_BYTES as u64) as usize;
+            let count = file.read_full_at(&mut buffer[..want], position)?;
+            if count == 0 {
+                break;
+            }
+            // Zeros are where nothing was written yet; they come at the end, and as holes.
+            if buffer[..count].iter().any(|byte| *byte != 0) {
+                let (copy, to) = match &copy {
+                    Some(copy) => copy,
+                    None => {
+                        let to = self.free_name(&with_suffix(path, &format!(".from-{from}")))?;
+                        copy.insert((self.fs.open(&to, &OpenOptions::create_new())?, to))
+                    }
+                };
+                let written = copy.write_all_at(&buffer[..count], position - from);
+                written.inspect_err(|_| {
+                    // Half a copy is of no use, and the next start makes another one.
+                    let _ = self.fs.remove_file(to);
+                })?;
+            }
+            position += count as u64;
+        }
+        let Some((copy, to)) = copy else { return Ok(None) };
+        copy.sync_all()?;
+        self.fs.sync_dir(self.dir)?;
+        Ok(Some(to))
+    }
+
+    /// Sets segments aside, durably.
+    fn park(&mut self, parked: &[SegmentBase]) -> Result<(), OpenError> {
+        for base in parked {
             let path = self.path(*base);
             if self.len(*base)? == 0 {
                 // Its name outlived its bytes; there is nothing to keep.

@@ -48,6 +48,8 @@ pub struct Node {
     pub clock: Arc<ManualClock>,
     pub env: Arc<StoreEnv>,
     pub broker: Arc<Broker>,
+    /// What the start said.
+    pub said: Vec<String>,
 }
 
 pub fn clock() -> Arc<ManualClock> {
@@ -74,8 +76,8 @@ impl Node {
         let rng = Arc::new(SeededRng::new(seed));
         let fs_trait = Arc::new(fs.clone());
         let env = StoreEnv::new(fs_trait, Arc::clone(clock) as _, rng, 1 << 20, flusher_threads).expect("threads");
-        let (broker, _) = Broker::start(Arc::clone(&env), Path::new("/data"), config)?;
-        Ok(Node { fs: fs.clone(), clock: Arc::clone(clock), env, broker })
+        let (broker, report) = Broker::start(Arc::clone(&env), Path::new("/data"), config)?;
+        Ok(Node { fs: fs.clone(), clock: Arc::clone(clock), env, broker, said: report.lines })
     }
 
     /// Syncs what was asked for.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstem_env::{Clock, CrashPolicy, Fault, Fs, ManualClock, MemFs, OpKind, OpenOptions};
+use mainstem_env::{Clock, CrashPolicy, Fault, FaultAction, Fs, ManualClock, MemFs, OpKind, OpenOptions};
 use mainstem_journal::{
     EntryScanner, Journal, JournalHost, JournalOptions, Location, OpenError, RecoverFrom, Scan, ScanEnd, SegmentBase,
 };
@@ -91,6 +91,7 @@ fn a_torn_end_is_cut_durably() {
 fn segments_after_a_corrupt_one_are_parked_and_not_deleted() {
     let fs = three_segments();
     overwrite(&fs, 0, 150, b"bit rot");
+    let damaged = fs.read_all(&path(0)).unwrap();
     // An earlier recovery parked a segment of this name.
     let taken = Path::new(DIR).join("00000000000000000003.log.parked");
     fs.atomic_write(&taken, b"older").unwrap();
@@ -99,13 +100,49 @@ fn segments_after_a_corrupt_one_are_parked_and_not_deleted() {
     assert_eq!(journal.end(), Some(Location::new(SegmentBase(0), 100)));
     assert_eq!(report.cut.unwrap().reason, ScanEnd::Corrupt { reason: "checksum" });
     assert!(report.found_damage());
-    let names = ["00000000000000000003.log.parked.1", "00000000000000000006.log.parked"];
+    let names = [
+        "00000000000000000003.log.parked.1",
+        "00000000000000000006.log.parked",
+        "00000000000000000000.log.from-100.parked",
+    ];
     assert_eq!(report.parked, names.map(|name| Path::new(DIR).join(name)));
     let image = fs.crash(CrashPolicy::Nothing);
     assert_eq!(image.read_all(&taken).unwrap(), b"older");
     assert_eq!(image.read_all(&report.parked[1]).unwrap(), last);
+    assert_eq!(image.read_all(&report.parked[2]).unwrap(), damaged[100..], "what was cut");
     let (again, report, _) = open_from(&image, RecoverFrom::Start);
     assert_eq!((again.end(), report.found_damage()), (journal.end(), false));
+}
+
+#[test]
+fn a_copy_under_another_name_is_parked_alone() {
+    let fs = three_segments();
+    fs.atomic_write(&path(4), &fs.read_all(&path(3)).unwrap()).unwrap();
+    let (journal, report, _) = open_from(&fs, RecoverFrom::Start);
+    assert_eq!((journal.end(), report.cut), (Some(Location::new(SegmentBase(6), 300)), None));
+    assert_eq!(report.parked, [Path::new(DIR).join("00000000000000000004.log.parked")]);
+}
+
+#[test]
+fn zeros_that_are_cut_are_not_kept_and_a_full_disk_holds_up_damage_alone() {
+    let fs = three_segments();
+    overwrite(&fs, 6, 300, &[0; 5000]);
+    let (_, report, _) = open_from(&fs, RecoverFrom::Start);
+    assert_eq!((report.cut.unwrap().bytes, report.parked.len()), (5000, 0));
+    let full = || Fault::of(OpKind::Write, 1).with(FaultAction::NoSpace);
+    overwrite(&fs, 6, 300, b"\0\0\0\x50half an entry");
+    fs.plan_fault(full());
+    let (_, report, _) = open_from(&fs, RecoverFrom::Start);
+    assert_eq!((report.cut.unwrap().reason, report.parked.len()), (ScanEnd::Torn, 0));
+    overwrite(&fs, 6, 150, b"bit rot");
+    let damaged = fs.read_all(&path(6)).unwrap();
+    fs.plan_fault(full());
+    let refused = Journal::open(&host(&fs, 0), Path::new(DIR), options(), RecoverFrom::Start, &mut Entries::default());
+    let refused = refused.map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("00000000000000000006.log") && refused.contains("to be cut off"), "{refused}");
+    assert_eq!(fs.read_all(&path(6)).unwrap(), damaged);
+    let names = fs.read_dir(Path::new(DIR)).unwrap();
+    assert!(names.iter().all(|entry| !entry.name.to_string_lossy().ends_with("parked")), "{names:?}");
 }
 
 #[test]
