@@ -1,13 +1,23 @@
 //! Which cluster a command talks to, and what its errors mean for the person at the keyboard.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
 use mainstem_client::{Client, ClientConfig, ClientError, ErrorCode, FetchError, FetcherConfig, ProduceError};
 
-/// No setting of a broker: `mainstem serve` passes over it.
-pub const BOOTSTRAP_VARIABLE: &str = "MAINSTEM_BOOTSTRAP";
+use crate::Usage;
+use crate::profile::{self, FILE_VARIABLE};
+
+const BOOTSTRAP_VARIABLE: &str = "MAINSTEM_BOOTSTRAP";
+const PROFILE_VARIABLE: &str = "MAINSTEM_PROFILE";
+
+/// No settings of a broker: `mainstem serve` passes over them.
+pub const COMMAND_VARIABLES: [&str; 3] = [BOOTSTRAP_VARIABLE, PROFILE_VARIABLE, FILE_VARIABLE];
+
+const BOOTSTRAP_DEFAULT: &str = "127.0.0.1:9092";
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// A topic may have been created a moment ago, and not every broker knows at once.
 const UNKNOWN_TOPIC_WAIT: Duration = Duration::from_millis(500);
@@ -16,39 +26,100 @@ const UNKNOWN_TOPIC_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ClusterOptions {
-    /// A broker, or several parted by commas: one that answers is enough
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = BOOTSTRAP_VARIABLE,
-        hide_env_values = true,
-        default_value = "127.0.0.1:9092",
-        value_parser = parse_bootstrap
-    )]
-    bootstrap_server: String,
-    /// How long brokers may take, attempts included: 10s, 500ms, 2m; a bare number is seconds
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
+    /// A broker, or several parted by commas: one that answers is enough [env: MAINSTEM_BOOTSTRAP=] [default: the profile's,
+    /// else 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_bootstrap)]
+    bootstrap_server: Option<String>,
+    /// A cluster by its name in ~/.config/mainstem/config.toml, or the file that MAINSTEM_CONFIG names [env: MAINSTEM_PROFILE=]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// How long brokers may take, attempts included: 10s, 500ms, 2m; a bare number is seconds [default: the profile's, else 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    timeout: Option<Duration>,
+    #[arg(skip)]
+    resolved: OnceLock<Cluster>,
+}
+
+/// Whom to ask, and for how long.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    bootstrap: String,
     pub timeout: Duration,
 }
 
 impl ClusterOptions {
+    /// A cluster by address or profile, for commands that talk to two.
+    pub fn of(bootstrap_server: Option<String>, profile: Option<String>, timeout: Option<Duration>) -> Self {
+        ClusterOptions { bootstrap_server, profile, timeout, resolved: OnceLock::new() }
+    }
+
+    /// The address on the command line counts first, then the profile there, then the two variables in the same order, then
+    /// the profile that the file prefers.
+    fn resolve(&self) -> anyhow::Result<Cluster> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut bootstrap = self.bootstrap_server.clone();
+        if bootstrap.is_none() && self.profile.is_none() {
+            bootstrap = variable(BOOTSTRAP_VARIABLE)
+                .map(|text| parse_bootstrap(&text).map_err(|error| Usage(format!("{BOOTSTRAP_VARIABLE}: {error}"))))
+                .transpose()?;
+        }
+        let mut timeout = self.timeout;
+        let wanted = self.profile.clone().or_else(|| variable(PROFILE_VARIABLE));
+        // With an address, the file matters only to those who named a profile.
+        if (bootstrap.is_none() || wanted.is_some())
+            && let Some(chosen) = profile::find(wanted.as_deref())?
+        {
+            let wrong = |what: &str, error: String| anyhow!("{what} in {}: {error}", chosen.where_from);
+            if let (None, Some(text)) = (&bootstrap, &chosen.profile.bootstrap_server) {
+                bootstrap = Some(parse_bootstrap(text).map_err(|error| wrong("bootstrap-server", error))?);
+            }
+            if let (None, Some(text)) = (timeout, &chosen.profile.timeout) {
+                timeout = Some(parse_timeout(text).map_err(|error| wrong("timeout", error))?);
+            }
+        }
+        Ok(Cluster {
+            bootstrap: bootstrap.unwrap_or_else(|| BOOTSTRAP_DEFAULT.to_owned()),
+            timeout: timeout.unwrap_or(TIMEOUT_DEFAULT),
+        })
+    }
+
+    /// Whom the options mean.
+    pub fn cluster(&self) -> anyhow::Result<&Cluster> {
+        if self.resolved.get().is_none() {
+            // Another call cannot have set anything else.
+            let _ = self.resolved.set(self.resolve()?);
+        }
+        self.resolved.get().ok_or_else(|| anyhow!("no cluster is named"))
+    }
+
+    /// The same after [`ClusterOptions::connect`], which told what is wrong with the options.
+    fn known(&self) -> Cluster {
+        let fallback = || Cluster { bootstrap: BOOTSTRAP_DEFAULT.to_owned(), timeout: TIMEOUT_DEFAULT };
+        self.cluster().cloned().unwrap_or_else(|_| fallback())
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.known().timeout
+    }
+
     pub async fn connect(&self) -> anyhow::Result<Client> {
-        let mut config = ClientConfig::new(&self.bootstrap_server).client_id("mainstem-cli");
-        config.connect_timeout = config.connect_timeout.min(self.timeout);
-        config.request_timeout = self.timeout;
-        config.retry_timeout = self.timeout;
-        config.unknown_topic_wait = UNKNOWN_TOPIC_WAIT.min(self.timeout);
+        let cluster = self.cluster()?;
+        let mut config = ClientConfig::new(&cluster.bootstrap).client_id("mainstem-cli");
+        config.connect_timeout = config.connect_timeout.min(cluster.timeout);
+        config.request_timeout = cluster.timeout;
+        config.retry_timeout = cluster.timeout;
+        config.unknown_topic_wait = UNKNOWN_TOPIC_WAIT.min(cluster.timeout);
         Client::connect(config).await.map_err(|error| self.explain(error))
     }
 
     /// A broker that waits for records answers well before the request is given up.
     pub fn fetcher_config(&self) -> FetcherConfig {
         let config = FetcherConfig::default();
-        FetcherConfig { max_wait: config.max_wait.min(self.timeout / 2), ..config }
+        FetcherConfig { max_wait: config.max_wait.min(self.timeout() / 2), ..config }
     }
 
     pub fn explain(&self, error: ClientError) -> anyhow::Error {
-        let asked = &self.bootstrap_server;
+        let asked = self.known().bootstrap;
         match error {
             ClientError::NoBroker { addresses, detail } => anyhow!(
                 "no broker at {addresses}: start one with `mainstem serve`, or name another with --bootstrap-server \
@@ -85,6 +156,41 @@ impl ClusterOptions {
                  was created anew; begin again with --from beginning"
             ),
             other => other.into(),
+        }
+    }
+
+    /// An error about something that is neither a topic nor a group: `subject` in words.
+    pub fn explain_subject(&self, subject: &str, error: ClientError) -> anyhow::Error {
+        match error {
+            ClientError::Broker { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, .. } => {
+                anyhow!("{subject} does not exist: `mainstem topic list` shows the topics there are")
+            }
+            ClientError::Broker { code, message, .. } => anyhow!("{subject}: {message} ({code})"),
+            ClientError::UnknownBroker { .. } => anyhow!("{subject}: the cluster has no such broker now"),
+            other => self.explain(other),
+        }
+    }
+
+    /// An error about one group.
+    pub fn explain_group(&self, group: &str, error: ClientError) -> anyhow::Error {
+        match (error.code(), error) {
+            (Some(ErrorCode::GROUP_ID_NOT_FOUND), _) => {
+                anyhow!("there is no group {group}: `mainstem group list` shows those that exist")
+            }
+            (Some(ErrorCode::NON_EMPTY_GROUP), _) => anyhow!(
+                "group {group} has members: stop its consumers first; `mainstem group describe {group}` shows them \
+                 (NON_EMPTY_GROUP)"
+            ),
+            (Some(ErrorCode::UNKNOWN_MEMBER_ID), _) => anyhow!(
+                "group {group} has members, and offsets can only be set while it has none: stop its consumers first \
+                 (UNKNOWN_MEMBER_ID)"
+            ),
+            (Some(ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC), _) => anyhow!(
+                "group {group} is subscribed to the topic, and its offsets there are in use: stop its consumers first \
+                 (GROUP_SUBSCRIBED_TO_TOPIC)"
+            ),
+            (Some(_), ClientError::Broker { code, message, .. }) => anyhow!("group {group}: {message} ({code})"),
+            (_, other) => self.explain(other),
         }
     }
 

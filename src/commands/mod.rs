@@ -1,12 +1,33 @@
 //! One file or folder a command.
 
+pub mod completions;
+pub mod config;
 pub mod consume;
+pub mod dump;
+pub mod group;
+pub mod man;
+mod position;
 pub mod produce;
 pub mod serve;
 pub mod topic;
+pub mod verify;
 
 use anyhow::Context;
+use clap::Args;
 use mainstem_client::{PartitionIndex, Topic};
+
+use crate::cluster::ClusterOptions;
+use crate::output::{OutputFormat, note};
+
+/// Options of the commands that administer a cluster.
+#[derive(Debug, Args)]
+struct Common {
+    /// How to tell the result
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+    #[command(flatten)]
+    cluster: ClusterOptions,
+}
 
 /// The runtime of a command that talks to brokers: one thread, which ends with the command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -30,4 +51,14 @@ fn check_partition(topic: &Topic, partition: PartitionIndex) -> anyhow::Result<(
         [first, .., last] => anyhow::bail!("{} has no partition {partition}, only {first} to {last}", topic.name),
         _ => anyhow::bail!("{} has no partition {partition}, only 0", topic.name),
     }
+}
+
+/// What became of several things: the first of them that failed fails the command, after all others were told.
+fn fail_with_first(failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let mut failures = failures.into_iter();
+    let Some(first) = failures.next() else { return Ok(()) };
+    for other in failures {
+        note(&format!("mainstem: {other:#}"));
+    }
+    Err(first)
 }

@@ -11,7 +11,7 @@ use mainstem_server::settings::{Arguments, Settings};
 use mainstem_server::{RunningServer, Server, logging, read_config};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cluster::BOOTSTRAP_VARIABLE;
+use crate::cluster::COMMAND_VARIABLES;
 
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
@@ -81,7 +81,7 @@ impl Serve {
         // Variables that are not text can be no settings of ours.
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| name != BOOTSTRAP_VARIABLE);
+            .filter(|(name, _)| !COMMAND_VARIABLES.contains(&name.as_str()));
         let mut settings = Settings::collect(&arguments, environment, mainstem_server::setting_names())?;
         settings.set_default("listeners", LISTENERS_DEFAULT);
         if settings.get("log.dir").is_none() {

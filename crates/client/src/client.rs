@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::config::ClientConfig;
 use crate::connection::{Connection, Response};
 use crate::error::ClientError;
-use crate::metadata::{Known, Topic};
+use crate::metadata::{Broker, Known, Topic};
 use crate::retry::Retry;
 
 /// A client of one cluster. Clones share connections and what is known; all methods take `&self`.
@@ -210,19 +210,42 @@ impl Client {
         request: &M,
         check: impl Fn(&Response) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
+        self.retrying(async || check(&self.controller().await?.call(request).await?)).await
+    }
+
+    /// Tries again while an attempt fails for reasons that pass, until the time is up.
+    pub(crate) async fn retrying<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
         let mut retry = Retry::new(self.config());
         loop {
-            let answer = async { check(&self.controller().await?.call(request).await?) }.await;
-            match answer {
+            match attempt().await {
                 Err(error) if error.is_retriable() && retry.pause().await => {
                     if error.wants_metadata() {
-                        // The next attempt reports what is still wrong; here only the controller's name may change.
+                        // The next attempt reports what is still wrong; here only names and addresses may change.
                         let _ = self.fetch_topics(&[]).await;
                     }
                 }
                 other => return other,
             }
         }
+    }
+
+    /// The brokers that are alive, as of now.
+    pub(crate) async fn live_brokers(&self) -> Result<Vec<Broker>, ClientError> {
+        self.fetch_topics(&[]).await?;
+        Ok(self.inner.known.lock().brokers.values().cloned().collect())
+    }
+
+    /// A connection to a broker whose address somebody told, known or not.
+    pub(crate) async fn broker(&self, broker: &Broker) -> Result<Arc<Connection>, ClientError> {
+        self.connection(Target::Node(broker.node.0), &broker.address()).await
+    }
+
+    /// The id of the cluster, as the last answer of a broker said. `None` from brokers that have none.
+    pub fn cluster_id(&self) -> Option<Arc<str>> {
+        self.inner.known.lock().cluster_id.clone()
     }
 
     pub(crate) fn forget_topic(&self, topic: &str) {

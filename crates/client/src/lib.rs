@@ -1,4 +1,4 @@
-//! A small Kafka client: metadata, produce, fetch, offsets, administration. For Mainstem's command line, its tests and
+//! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings. For Mainstem's command line, its tests and
 //! benches, and any other Rust program that wants no more than this. It speaks to Mainstem and to Kafka 2.1 and later.
 //!
 //! What is guaranteed:
@@ -12,7 +12,7 @@
 //! Numbers: answers of at most 256 MiB; 64 requests queued for a connection; one batch of a partition and one fetch of a
 //! broker under way at a time; 32 MiB of records in a producer; retries after 50 ms to 1 s. All but the third are settings.
 //!
-//! Not here (yet): consumer groups, transactions, TLS, SASL.
+//! Not here (yet): membership in consumer groups, transactions, TLS, SASL.
 //!
 //! # Administer
 //!
@@ -29,6 +29,23 @@
 //! client.alter_configs(&orders, &[ConfigChange::set("max.message.bytes", "2000000")], false).await?;
 //! for topic in client.list_topics(false).await? {
 //!     println!("{} {}", topic.name, topic.partitions.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Offsets of a consumer group, which must have no members at the time:
+//!
+//! ```no_run
+//! # async fn run(client: mainstem_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use mainstem_client::{CommittedOffset, Offset, PartitionIndex, TopicPartition};
+//!
+//! for (partition, committed) in client.group_offsets("billing").await? {
+//!     println!("{partition} {}", committed.offset);
+//! }
+//! let first = TopicPartition::new("orders", PartitionIndex(0));
+//! for (partition, result) in client.commit_group_offsets("billing", &[(first, CommittedOffset::at(Offset(0)))]).await? {
+//!     result.map_err(|error| format!("{partition}: {error}"))?;
 //! }
 //! # Ok(())
 //! # }
@@ -87,7 +104,8 @@ mod retry;
 mod versions;
 
 pub use admin::{
-    ByName, ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, ConfigSource, CreatedTopic, NewTopic,
+    ByName, ByPartition, ClusterDescription, CommittedOffset, ConfigChange, ConfigEntry, ConfigResource, ConfigSource,
+    ConfigSynonym, CreatedTopic, GroupDescription, GroupMember, ListedGroup, NewTopic,
 };
 pub use client::Client;
 pub use config::ClientConfig;

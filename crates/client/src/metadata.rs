@@ -82,6 +82,7 @@ impl Topic {
 pub(crate) struct Known {
     pub(crate) brokers: BTreeMap<i32, Broker>,
     pub(crate) controller: Option<NodeId>,
+    pub(crate) cluster_id: Option<Arc<str>>,
     topics: HashMap<Arc<str>, (Arc<Topic>, Instant)>,
 }
 
@@ -99,6 +100,7 @@ impl Known {
         });
         self.brokers = brokers.collect();
         self.controller = (answer.controller_id >= 0).then_some(NodeId(answer.controller_id));
+        self.cluster_id = answer.cluster_id.as_deref().map(Arc::from);
         for topic in &answer.topics {
             let read = Topic::read(topic);
             if topic.error_code == ErrorCode::NONE.0 {

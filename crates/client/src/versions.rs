@@ -6,20 +6,29 @@ use std::ops::RangeInclusive;
 use mainstem_kafka_wire::ApiKey;
 use mainstem_kafka_wire::messages::ApiVersionsResponse;
 
-/// What this client speaks. Produce and Fetch end where topics are named by their id.
+/// What this client speaks. Produce, Fetch, OffsetCommit and OffsetFetch end where topics are named by their id.
 const OURS: &[(ApiKey, RangeInclusive<i16>)] = &[
     (ApiKey::PRODUCE, 3..=12),
     (ApiKey::FETCH, 4..=12),
     (ApiKey::LIST_OFFSETS, 1..=8),
     (ApiKey::METADATA, 1..=13),
+    (ApiKey::OFFSET_COMMIT, 2..=9),
+    (ApiKey::OFFSET_FETCH, 2..=9),
+    (ApiKey::FIND_COORDINATOR, 0..=6),
+    (ApiKey::DESCRIBE_GROUPS, 0..=6),
+    (ApiKey::LIST_GROUPS, 0..=5),
     (ApiKey::API_VERSIONS, 0..=3),
     (ApiKey::CREATE_TOPICS, 2..=7),
     (ApiKey::DELETE_TOPICS, 1..=6),
+    (ApiKey::DELETE_RECORDS, 0..=2),
     (ApiKey::INIT_PRODUCER_ID, 0..=4),
     (ApiKey::DESCRIBE_CONFIGS, 1..=4),
     (ApiKey::CREATE_PARTITIONS, 0..=3),
+    (ApiKey::DELETE_GROUPS, 0..=3),
     (ApiKey::INCREMENTAL_ALTER_CONFIGS, 0..=1),
+    (ApiKey::OFFSET_DELETE, 0..=0),
     (ApiKey::DESCRIBE_CLUSTER, 0..=1),
+    (ApiKey::CONSUMER_GROUP_DESCRIBE, 0..=1),
 ];
 
 /// The versions that one broker offers.

@@ -3,7 +3,6 @@
 //! Without `--follow` it reads what is there at the start, to the end that each partition has then, and ends, however fast others write.
 
 mod format;
-mod start;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,10 +15,10 @@ use mainstem_client::{
 
 use crate::Usage;
 use crate::cluster::ClusterOptions;
+use crate::commands::position::Position;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, note};
 use format::{Format, Printer};
-use start::Start;
 
 /// How long one look for records takes; between two it is checked whether anybody still reads the output.
 const LOOK: Duration = Duration::from_millis(500);
@@ -49,8 +48,8 @@ pub struct Consume {
     /// The topic
     topic: String,
     /// Where to begin: beginning, end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-1h, -2d, -90s)
-    #[arg(long, value_name = "WHERE", default_value = "beginning", allow_hyphen_values = true, value_parser = Start::parse)]
-    from: Start,
+    #[arg(long, value_name = "WHERE", default_value = "beginning", allow_hyphen_values = true, value_parser = Position::parse)]
+    from: Position,
     /// Only this partition; may be repeated [default: all]
     #[arg(long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partitions: Vec<i32>,
@@ -102,7 +101,7 @@ impl Consume {
         let mut fetcher = client.fetcher(self.cluster.fetcher_config());
         self.assign(&client, &mut fetcher, &partitions).await?;
         let mut printer = Printer::new(self.format, self.key_separator.clone());
-        let mut patience = Patience::new(self.cluster.timeout);
+        let mut patience = Patience::new(self.cluster.timeout());
         loop {
             if let Some(ends) = &ends
                 && !leave_ended(&mut fetcher, ends)
@@ -147,10 +146,10 @@ impl Consume {
 
     async fn assign(&self, client: &Client, fetcher: &mut Fetcher, all: &[TopicPartition]) -> anyhow::Result<()> {
         let spec = match self.from {
-            Start::Beginning => OffsetSpec::Earliest,
-            Start::End => OffsetSpec::Latest,
-            Start::Time(time) => OffsetSpec::Timestamp(time),
-            Start::Offset(offset) => {
+            Position::Beginning => OffsetSpec::Earliest,
+            Position::End => OffsetSpec::Latest,
+            Position::Time(time) => OffsetSpec::Timestamp(time),
+            Position::Offset(offset) => {
                 self.check_offset(client, all, offset).await?;
                 all.iter().for_each(|partition| fetcher.assign(partition.clone(), offset));
                 return Ok(());

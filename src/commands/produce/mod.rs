@@ -148,7 +148,7 @@ impl Produce {
             codec: self.codec,
             linger: LINGER,
             idempotent: self.idempotent,
-            delivery_timeout: self.cluster.timeout,
+            delivery_timeout: self.cluster.timeout(),
             ..Default::default()
         }
     }

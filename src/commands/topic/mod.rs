@@ -1,21 +1,26 @@
-//! `mainstem topic`: create, list, describe and delete topics.
+//! `mainstem topic`: topics, their partitions, records, offsets and settings.
 
 mod change;
+mod config;
+pub mod offsets;
+mod partitions;
 mod show;
 
 use clap::{Args, Subcommand};
+use mainstem_client::TopicPartition;
 
-use crate::cluster::ClusterOptions;
-use crate::output::OutputFormat;
+use super::{Common, fail_with_first};
 
 const EXAMPLES: &str = "\
 Examples:
   mainstem topic create orders --partitions 3 --config retention.ms=86400000
   mainstem topic list
   mainstem topic describe orders --output json
+  mainstem topic config set orders retention.ms=86400000
+  mainstem topic offsets orders
   mainstem topic delete orders";
 
-/// Create, list, describe and delete topics.
+/// Create, list, describe, change and delete topics.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Topic {
@@ -29,16 +34,10 @@ enum Action {
     List(show::List),
     Describe(show::Describe),
     Delete(change::Delete),
-}
-
-/// Options of all of them.
-#[derive(Debug, Args)]
-struct Common {
-    /// How to tell the result
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-    #[command(flatten)]
-    cluster: ClusterOptions,
+    Config(config::Config),
+    AddPartitions(partitions::AddPartitions),
+    DeleteRecords(offsets::DeleteRecords),
+    Offsets(offsets::Offsets),
 }
 
 impl Topic {
@@ -49,17 +48,16 @@ impl Topic {
                 Action::List(list) => list.run().await,
                 Action::Describe(describe) => describe.run().await,
                 Action::Delete(delete) => delete.run().await,
+                Action::Config(config) => config.run().await,
+                Action::AddPartitions(add) => add.run().await,
+                Action::DeleteRecords(delete) => delete.run().await,
+                Action::Offsets(offsets) => offsets.run().await,
             }
         })
     }
 }
 
-/// What became of several topics: the first of them that failed fails the command, after all others were told.
-fn fail_with_first(failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
-    let mut failures = failures.into_iter();
-    let Some(first) = failures.next() else { return Ok(()) };
-    for other in failures {
-        crate::output::note(&format!("mainstem: {other:#}"));
-    }
-    Err(first)
+/// All partitions of a topic.
+pub fn partitions_of(topic: &mainstem_client::Topic) -> Vec<TopicPartition> {
+    topic.partitions.iter().map(|partition| TopicPartition::new(topic.name.clone(), partition.index)).collect()
 }

@@ -7,7 +7,8 @@ use mainstem_client::{Client, ConfigEntry, ConfigResource, ConfigSource, NodeId,
 use serde::Serialize;
 
 use super::{Common, fail_with_first};
-use crate::output::{self, OutputFormat, Table};
+use crate::commands::config::source_name;
+use crate::output::{self, OutputFormat, Table, style};
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -169,14 +170,10 @@ fn list(topic: &Topic) -> Listed<'_> {
 
 /// Only what differs from the default.
 fn setting(entry: ConfigEntry) -> Option<Setting> {
-    let source = match entry.source {
-        ConfigSource::Default => return None,
-        ConfigSource::Topic => "topic",
-        ConfigSource::Broker => "broker",
-        ConfigSource::BrokerDefaults => "broker-defaults",
-        ConfigSource::ServerProperties => "server-properties",
-        ConfigSource::Other(_) => "other",
-    };
+    if entry.source == ConfigSource::Default {
+        return None;
+    }
+    let source = source_name(entry.source);
     Some(Setting { name: entry.name, value: entry.value, source })
 }
 
@@ -186,7 +183,8 @@ fn numbers(nodes: &[NodeId]) -> Vec<i32> {
 
 fn in_words(topic: &Described<'_>) -> String {
     let joined = |nodes: &[i32]| nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-    let mut facts = Table::new(&["id", topic.id.as_deref().unwrap_or("none")]);
+    let mut facts = Table::without_head();
+    facts.row(vec!["id".to_owned(), topic.id.as_deref().unwrap_or("none").to_owned()]);
     facts.row(vec!["partitions".to_owned(), topic.partitions.len().to_string()]);
     facts.row(vec!["replication factor".to_owned(), topic.replication_factor.to_string()]);
     for (i, setting) in topic.settings.iter().enumerate() {
@@ -205,5 +203,5 @@ fn in_words(topic: &Described<'_>) -> String {
             if one.offline.is_empty() { "-".to_owned() } else { joined(&one.offline) },
         ]);
     }
-    format!("{}\n{}{}", topic.topic, facts.render("  "), partitions.render("  "))
+    format!("{}\n{}{}", style::of_stdout().bold(topic.topic), facts.render("  "), partitions.render("  "))
 }

@@ -1,13 +1,16 @@
 //! Read and change configurations of topics and brokers.
 
-use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_configs_request::DescribeConfigsResource;
+use mainstem_kafka_wire::messages::describe_configs_response::DescribeConfigsSynonym;
 use mainstem_kafka_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use mainstem_kafka_wire::messages::{
     DescribeConfigsRequest, DescribeConfigsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
+use mainstem_kafka_wire::{ErrorCode, Message};
+use mainstem_types::NodeId;
 
 use crate::client::Client;
+use crate::connection::Response;
 use crate::error::ClientError;
 
 /// Whose configuration.
@@ -18,6 +21,10 @@ pub enum ConfigResource {
     Broker(i32),
     /// The dynamic defaults of all brokers.
     BrokerDefaults,
+    /// The levels of one broker's loggers.
+    BrokerLogger(i32),
+    /// One group (Kafka 3.7 and later).
+    Group(String),
 }
 
 impl ConfigResource {
@@ -25,14 +32,24 @@ impl ConfigResource {
         match self {
             ConfigResource::Topic(_) => 2,
             ConfigResource::Broker(_) | ConfigResource::BrokerDefaults => 4,
+            ConfigResource::BrokerLogger(_) => 8,
+            ConfigResource::Group(_) => 32,
         }
     }
 
     fn name(&self) -> String {
         match self {
-            ConfigResource::Topic(name) => name.clone(),
-            ConfigResource::Broker(node) => node.to_string(),
+            ConfigResource::Topic(name) | ConfigResource::Group(name) => name.clone(),
+            ConfigResource::Broker(node) | ConfigResource::BrokerLogger(node) => node.to_string(),
             ConfigResource::BrokerDefaults => String::new(),
+        }
+    }
+
+    /// The node that alone can answer, if there is one.
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            ConfigResource::Broker(node) | ConfigResource::BrokerLogger(node) => Some(NodeId(*node)),
+            _ => None,
         }
     }
 
@@ -41,6 +58,8 @@ impl ConfigResource {
             ConfigResource::Topic(name) => format!("topic {name}"),
             ConfigResource::Broker(node) => format!("broker {node}"),
             ConfigResource::BrokerDefaults => "the brokers' defaults".to_owned(),
+            ConfigResource::BrokerLogger(node) => format!("the loggers of broker {node}"),
+            ConfigResource::Group(name) => format!("group {name}"),
         }
     }
 }
@@ -53,6 +72,8 @@ pub enum ConfigSource {
     BrokerDefaults,
     ServerProperties,
     Default,
+    BrokerLogger,
+    Group,
     Other(i8),
 }
 
@@ -64,6 +85,8 @@ impl ConfigSource {
             3 => ConfigSource::BrokerDefaults,
             4 => ConfigSource::ServerProperties,
             5 => ConfigSource::Default,
+            6 => ConfigSource::BrokerLogger,
+            8 => ConfigSource::Group,
             other => ConfigSource::Other(other),
         }
     }
@@ -78,6 +101,17 @@ pub struct ConfigEntry {
     pub source: ConfigSource,
     pub read_only: bool,
     pub sensitive: bool,
+    /// Every place that gives the setting a value, the one that counts first.
+    pub synonyms: Vec<ConfigSynonym>,
+}
+
+/// One of the places where a setting has a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigSynonym {
+    /// Brokers call a topic's setting by other names.
+    pub name: String,
+    pub value: Option<String>,
+    pub source: ConfigSource,
 }
 
 /// A change of one setting.
@@ -133,8 +167,8 @@ impl Client {
             resource_name: resource.name().into(),
             configuration_keys: None,
         };
-        let request = DescribeConfigsRequest { resources: vec![wanted], ..Default::default() };
-        let read = |response: &crate::connection::Response| {
+        let request = DescribeConfigsRequest { resources: vec![wanted], include_synonyms: true, ..Default::default() };
+        let read = |response: &Response| {
             let answer: DescribeConfigsResponse<'_> = response.decode()?;
             let result = answer.results.first().ok_or_else(|| response.missing(resource.in_words()))?;
             let code = ErrorCode(result.error_code);
@@ -148,19 +182,13 @@ impl Client {
                 source: ConfigSource::of(config.config_source),
                 read_only: config.read_only,
                 sensitive: config.is_sensitive,
+                synonyms: config.synonyms.iter().map(synonym).collect(),
             });
             let mut entries: Vec<_> = entries.collect();
             entries.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(entries)
         };
-        match resource {
-            // A broker tells only its own settings.
-            ConfigResource::Broker(node) => {
-                let connection = self.node(mainstem_types::NodeId(*node)).await?;
-                read(&connection.call(&request).await?)
-            }
-            _ => self.ask_controller(&request, read).await,
-        }
+        self.ask_about(resource, &request, read).await
     }
 
     /// Changes settings of a resource, all or none. With `validate_only` nothing changes and the same errors come.
@@ -177,7 +205,7 @@ impl Client {
             configs: changes.iter().map(ConfigChange::wire).collect(),
         };
         let request = IncrementalAlterConfigsRequest { resources: vec![altered], validate_only };
-        self.ask_controller(&request, |response| {
+        self.ask_about(resource, &request, |response| {
             let answer: IncrementalAlterConfigsResponse<'_> = response.decode()?;
             let result = answer.responses.first().ok_or_else(|| response.missing(resource.in_words()))?;
             match ErrorCode(result.error_code) {
@@ -189,5 +217,26 @@ impl Client {
             }
         })
         .await
+    }
+
+    /// Asks the broker whose settings they are, else the controller.
+    async fn ask_about<'r, M: Message<'r>, T>(
+        &self,
+        resource: &ConfigResource,
+        request: &M,
+        read: impl Fn(&Response) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        match resource.node() {
+            Some(node) => read(&self.node(node).await?.call(request).await?),
+            None => self.ask_controller(request, read).await,
+        }
+    }
+}
+
+fn synonym(synonym: &DescribeConfigsSynonym<'_>) -> ConfigSynonym {
+    ConfigSynonym {
+        name: synonym.name.to_string(),
+        value: synonym.value.as_deref().map(str::to_owned),
+        source: ConfigSource::of(synonym.source),
     }
 }

@@ -1,17 +1,25 @@
-//! Administration: topics, their configurations, the cluster. All methods are on [`Client`](crate::Client).
+//! Administration: topics and their records, consumer groups, configurations, the cluster. All methods are on [`Client`](crate::Client).
 //!
-//! What concerns several topics gives one result for each, in the order they were given; the outer error is that of the
-//! request as a whole.
+//! What concerns several topics, groups or partitions gives one result for each, in the order they were given; the outer error
+//! is that of the request as a whole, and the only one that is waited out: what is wrong with one of them is told at once.
 
 mod cluster;
 mod configs;
+mod groups;
+mod records;
 mod topics;
 
 pub use cluster::ClusterDescription;
-pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
+pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource, ConfigSynonym};
+pub use groups::{CommittedOffset, GroupDescription, GroupMember, ListedGroup};
 pub use topics::{CreatedTopic, NewTopic};
+
+use mainstem_types::TopicPartition;
 
 use crate::error::ClientError;
 
 /// One result for each name.
 pub type ByName<T> = Vec<(String, Result<T, ClientError>)>;
+
+/// One result for each partition.
+pub type ByPartition<T> = Vec<(TopicPartition, Result<T, ClientError>)>;

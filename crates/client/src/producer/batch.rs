@@ -162,15 +162,20 @@ impl Sending {
     /// Sends records as one batch, or as several when the broker finds it too large, and tells each its fate.
     ///
     /// `answered` is when the broker last answered for the partition: records that queue behind a slow broker have time, those
-    /// behind a silent one do not wait for one another.
+    /// behind a silent one do not wait for one another. `false` when not all of them are written.
     pub(super) async fn deliver(
         &self,
         records: VecDeque<Pending>,
         sequence: &mut Sequence,
         answered: &mut Option<Instant>,
-    ) {
+    ) -> bool {
         let mut batches = VecDeque::from([records]);
+        let mut failed = false;
         while let Some(mut records) = batches.pop_front() {
+            if failed && self.config.halt_on_failure {
+                self.refuse(records);
+                continue;
+            }
             let since = records.front().map(|oldest| oldest.since).max(*answered).unwrap_or_else(Instant::now);
             let deadline = since + self.config.delivery_timeout;
             let outcome = if Instant::now() < deadline {
@@ -187,9 +192,18 @@ impl Sending {
                     batches.push_front(second);
                     batches.push_front(records);
                 }
-                outcome => self.tell(records, outcome),
+                outcome => {
+                    failed |= !matches!(outcome, Outcome::Written { .. });
+                    self.tell(records, outcome);
+                }
             }
         }
+        !failed
+    }
+
+    /// Tells records that they stay unsent, because of one before them.
+    pub(super) fn refuse(&self, records: VecDeque<Pending>) {
+        self.tell(records, Refusal::of(ProduceError::Halted { partition: self.partition.clone() }));
     }
 
     async fn deliver_batch(&self, records: &VecDeque<Pending>, sequence: &mut Sequence, deadline: Instant) -> Outcome {

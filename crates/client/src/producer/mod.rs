@@ -68,13 +68,16 @@ pub struct ProducerConfig {
     pub buffer_size: usize,
     /// The broker recognises batches that come twice. Needs `Acks::All`, which it implies.
     pub idempotent: bool,
+    /// After a record of a partition that was not written, or is not known to be, no later one of it is: those fail with
+    /// [`ProduceError::Halted`].
+    pub halt_on_failure: bool,
     /// How long a record may wait for the broker, with all attempts: from when it was handed over, or from the broker's last
     /// answer for its partition.
     pub delivery_timeout: Duration,
 }
 
 impl Default for ProducerConfig {
-    /// All replicas, no compression, no linger, 256 KiB batches, 32 MiB of memory, not idempotent, 120 s.
+    /// All replicas, no compression, no linger, 256 KiB batches, 32 MiB of memory, not idempotent, going on after failures, 120 s.
     fn default() -> Self {
         ProducerConfig {
             acks: Acks::All,
@@ -84,6 +87,7 @@ impl Default for ProducerConfig {
             batch_size: 256 * 1024,
             buffer_size: 32 << 20,
             idempotent: false,
+            halt_on_failure: false,
             delivery_timeout: Duration::from_secs(120),
         }
     }
@@ -149,6 +153,8 @@ pub enum ProduceError {
     Expired { partition: TopicPartition, timeout_ms: u64 },
     #[error("the batch cannot be built: {0}")]
     Build(#[from] mainstem_record::BuildError),
+    #[error("{partition}: not sent, because a record before it was not written")]
+    Halted { partition: TopicPartition },
     #[error("the producer was closed before the record was written")]
     Closed,
 }

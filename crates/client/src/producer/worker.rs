@@ -33,9 +33,12 @@ pub(super) async fn run(sending: Sending, mut commands: mpsc::UnboundedReceiver<
     let mut sequence = Sequence::default();
     let mut answered = None;
     let mut held = None;
+    let mut failed = false;
     while let Some(records) = collect(&sending, &mut commands, &mut held).await {
-        if !records.is_empty() {
-            sending.deliver(records, &mut sequence, &mut answered).await;
+        if failed && sending.config.halt_on_failure {
+            sending.refuse(records);
+        } else if !records.is_empty() {
+            failed = !sending.deliver(records, &mut sequence, &mut answered).await;
         }
         if let Some(Command::Flush(done)) = held.take_if(|command| matches!(command, Command::Flush(_))) {
             // Nobody waits any more when the caller gave up.

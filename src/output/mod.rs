@@ -1,4 +1,7 @@
-//! What commands write to standard output.
+//! What commands write to standard output, and what they tell beside it on standard error.
+
+pub mod progress;
+pub mod style;
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -90,29 +93,38 @@ pub fn note(text: &str) {
 
 /// Columns of text: as wide as needed, two spaces apart.
 pub struct Table {
+    has_head: bool,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub fn new(head: &[&str]) -> Self {
-        Table { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+        Table { has_head: true, rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    /// One whose first row is like the others.
+    pub fn without_head() -> Self {
+        Table { has_head: false, rows: Vec::new() }
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// Every line begins with `indent` and ends without spaces.
+    /// Every line begins with `indent` and ends without spaces. The head stands out where standard output has colours.
     pub fn render(&self, indent: &str) -> String {
+        let style = style::of_stdout();
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width =
             |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
         let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
         let mut text = String::new();
-        for row in &self.rows {
+        for (i, row) in self.rows.iter().enumerate() {
             let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+            let line = cells.join("  ");
+            let line = line.trim_end();
             text.push_str(indent);
-            text.push_str(cells.join("  ").trim_end());
+            text.push_str(&if i == 0 && self.has_head { style.bold(line) } else { line.to_owned() });
             text.push('\n');
         }
         text

@@ -1,0 +1,121 @@
+//! `mainstem topic config`: settings of one topic.
+
+use clap::{Args, Subcommand};
+use mainstem_client::{ConfigChange, ConfigResource, ConfigSource};
+use serde::Serialize;
+
+use crate::commands::config::{Changes, JsonSetting, json_setting, table_of};
+use crate::commands::{Common, parse_pair};
+use crate::output::{self, OutputFormat};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstem topic config set orders retention.ms=86400000 cleanup.policy=compact
+  mainstem topic config unset orders retention.ms
+  mainstem topic config show orders --all";
+
+/// Show and change the settings of a topic.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Config {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Set(Set),
+    Unset(Unset),
+    Show(Show),
+}
+
+/// Give settings values; all of them change, or none.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Set {
+    /// The topic
+    topic: String,
+    /// Settings, by Kafka's names or Mainstem's
+    #[arg(value_name = "KEY=VALUE", required = true, value_parser = parse_pair)]
+    settings: Vec<(String, String)>,
+    /// Only say whether it would be accepted
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Take settings back to what holds without them.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Unset {
+    /// The topic
+    topic: String,
+    /// Names of settings
+    #[arg(value_name = "KEY", required = true)]
+    settings: Vec<String>,
+    /// Only say whether it would be accepted
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Show the settings of a topic that differ from the defaults, or all.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Show {
+    /// The topic
+    topic: String,
+    /// Those that have their default value, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    topic: &'a str,
+    settings: Vec<JsonSetting>,
+}
+
+impl Config {
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Action::Set(Set { topic, settings, dry_run, common }) => {
+                let changes = settings.iter().map(|(name, value)| ConfigChange::set(name, value)).collect();
+                alter(topic, changes, dry_run, common).await
+            }
+            Action::Unset(Unset { topic, settings, dry_run, common }) => {
+                let changes = settings.iter().map(|name| ConfigChange::delete(name)).collect();
+                alter(topic, changes, dry_run, common).await
+            }
+            Action::Show(show) => show.run().await,
+        }
+    }
+}
+
+async fn alter(topic: String, changes: Vec<ConfigChange>, dry_run: bool, common: Common) -> anyhow::Result<()> {
+    let changes = Changes { resource: ConfigResource::Topic(topic), changes, dry_run };
+    changes.make(&common.cluster.connect().await?, &common).await
+}
+
+impl Show {
+    async fn run(self) -> anyhow::Result<()> {
+        let cluster = &self.common.cluster;
+        let client = cluster.connect().await?;
+        let entries = client.describe_configs(&ConfigResource::Topic(self.topic.clone())).await;
+        let entries = entries.map_err(|error| cluster.explain_topic(&self.topic, error))?;
+        let shown = entries.into_iter().filter(|entry| self.all || entry.source != ConfigSource::Default);
+        let settings: Vec<_> = shown.map(json_setting).collect();
+        if self.common.output == OutputFormat::Json {
+            return output::print_json(&Shown { topic: &self.topic, settings });
+        }
+        if settings.is_empty() {
+            output::note(&format!("nothing is set for {}; --all shows the defaults", self.topic));
+            return Ok(());
+        }
+        output::print(&table_of(&settings, false))
+    }
+}
