@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use mainstem_metadata::controller::{
     AlterConfigError, ConfigAlteration, ConfigReplacement, CreatePartitionsError, CreateTopicError, CreatedTopic,
-    Decision, DeleteTopicError, DeletedTopic, NewPartitions, NewTopic, ReassignError, Reassignment, TopicRef,
-    UnregisterBrokerError, offsets_topic,
+    Decision, DeleteTopicError, DeletedTopic, FeatureUpdate, NewPartitions, NewTopic, ReassignError, Reassignment,
+    TopicRef, UnregisterBrokerError, UpdateFeaturesError, offsets_topic,
 };
 
 use mainstem_types::PartitionIndex;
@@ -102,6 +102,16 @@ impl Broker {
     pub async fn unregister_broker(&self, id: i32) -> Result<Result<(), UnregisterBrokerError>, ControllerError> {
         let node = self.state.node;
         self.change_metadata(move |controller, _, _| controller.unregister_broker(id, node)).await
+    }
+
+    /// Changes the levels of features, all or none.
+    pub async fn update_features(
+        &self,
+        updates: Vec<FeatureUpdate>,
+        validate_only: bool,
+    ) -> Result<Result<(), UpdateFeaturesError>, ControllerError> {
+        self.change_metadata(move |controller, config, _| controller.update_features(&updates, validate_only, config))
+            .await
     }
 
     /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be, with

@@ -18,7 +18,7 @@ use crate::maintenance::Maintenance;
 use crate::producer_ids::ProducerIds;
 use crate::read_counters::ReadCounters;
 use crate::start::random_bytes;
-use crate::state::State;
+use crate::state::{ConfigWatcher, State};
 use crate::topics::TopicMap;
 
 /// Where clients of one listener reach a node.
@@ -64,6 +64,13 @@ impl Broker {
     /// Settings as they are now, changes while running included.
     pub fn config(&self) -> Guard<Arc<BrokerConfig>> {
         self.state.config.load()
+    }
+
+    /// Tells `watcher` the settings as they are now, and again when they change, before the change is answered. There is one
+    /// watcher: a second one is not told.
+    pub fn watch_config(&self, watcher: ConfigWatcher) {
+        let watching = self.state.config_watcher.get_or_init(|| watcher);
+        watching(&self.config());
     }
 
     /// What the metadata says.

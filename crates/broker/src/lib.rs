@@ -47,7 +47,7 @@ pub use commit_wait::{Commit, CommitFailed};
 pub use controller_thread::ControllerError;
 pub use delete_records::{DeleteRecordsError, RecordsToDelete};
 pub use disk::{Disk, MetadataLogState};
-pub use fetch_wait::FetchWait;
+pub use fetch_wait::{FetchWait, FetchWaiters};
 pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
 pub use mainstem_store::{OpenError, ReadError, StoreEnv};
@@ -56,4 +56,5 @@ pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading, 
 pub use producer_ids::ProducerIds;
 pub use read_counters::ReadCounters;
 pub use start::{StartError, StartReport};
+pub use state::ConfigWatcher;
 pub use topics::{Topic, TopicMap, is_internal};

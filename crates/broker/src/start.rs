@@ -80,6 +80,7 @@ impl Broker {
             node,
             cluster_id: properties.cluster_id,
             config: ArcSwap::from_pointee(config),
+            config_watcher: Default::default(),
             image: ArcSwap::from_pointee(image.clone()),
             topics: ArcSwap::from_pointee(TopicMap::default()),
             groups,

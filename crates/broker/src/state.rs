@@ -1,7 +1,7 @@
 //! What all parts of the broker share: the folder, the image, the topics, the settings.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use mainstem_metadata::config::BrokerConfig;
@@ -15,6 +15,9 @@ use crate::producer_ids::ProducerIds;
 use crate::space::Space;
 use crate::topics::TopicMap;
 
+/// Called on the controller thread: it must not wait for that.
+pub type ConfigWatcher = Box<dyn Fn(&BrokerConfig) + Send + Sync>;
+
 /// Read by every request, without locks; written by the controller thread alone.
 pub(crate) struct State {
     pub env: Arc<StoreEnv>,
@@ -22,6 +25,8 @@ pub(crate) struct State {
     pub node: NodeId,
     pub cluster_id: String,
     pub config: ArcSwap<BrokerConfig>,
+    /// Told of every change of the settings.
+    pub config_watcher: OnceLock<ConfigWatcher>,
     pub image: ArcSwap<ClusterImage>,
     pub topics: ArcSwap<TopicMap>,
     pub groups: Groups,

@@ -1,5 +1,6 @@
 //! The door: takes request frames, finds the api, hands back replies.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use mainstem_broker::Broker;
 
 use crate::elsewhere::handle_elsewhere;
 use crate::fetch::session::SessionCache;
+use crate::loggers::Loggers;
 use crate::registry;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
@@ -23,6 +25,7 @@ const REACTOR_FRAME_BYTES_MAX: usize = 64 << 10;
 pub struct Door {
     pub broker: Arc<Broker>,
     pub(crate) fetch_sessions: Arc<SessionCache>,
+    pub(crate) loggers: Arc<Loggers>,
 }
 
 /// What the server knows of a connection when it is accepted.
@@ -44,7 +47,13 @@ pub struct Connection {
 impl Door {
     pub fn new(broker: Arc<Broker>) -> Door {
         let slots = broker.config().fetch.session_slots.max(0) as usize;
-        Door { broker, fetch_sessions: Arc::new(SessionCache::new(slots)) }
+        let loggers = Loggers::new(&[], BTreeMap::new(), Box::new(|_| ()));
+        Door { broker, fetch_sessions: Arc::new(SessionCache::new(slots)), loggers: Arc::new(loggers) }
+    }
+
+    /// With the loggers of the process, whose levels clients may see and change.
+    pub fn with_loggers(self, loggers: Loggers) -> Door {
+        Door { loggers: Arc::new(loggers), ..self }
     }
 
     pub fn connection(&self, info: ConnectionInfo) -> Connection {

@@ -9,6 +9,7 @@ mod door;
 mod elsewhere;
 mod errors;
 pub mod fetch;
+mod loggers;
 mod produce;
 pub mod registry;
 mod reply;
@@ -17,5 +18,6 @@ mod request;
 mod test_support;
 
 pub use door::{Connection, ConnectionInfo, Door, may_pipeline};
+pub use loggers::{Loggers, ROOT as ROOT_LOGGER};
 pub use reply::{Chunk, CloseReason, Handled, Reply, Response};
 pub use request::Request;

@@ -76,6 +76,7 @@ pub static APIS: &[&Api] = &[
     &api::k046_list_partition_reassignments::API,
     &api::k047_offset_delete::API,
     &api::k055_describe_quorum::API,
+    &api::k057_update_features::API,
     &api::k060_describe_cluster::API,
     &api::k061_describe_producers::API,
     &api::k064_unregister_broker::API,

@@ -3,18 +3,22 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+#[cfg(test)]
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::connection::{ReplyBytes, Shared};
 use crate::counters::Totals;
-use crate::limits::{Budget, ConnectionLimits};
-use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, SocketOptions, accept};
+use crate::limits::{Budget, ConnectionLimits, ConnectionMaxima};
+use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, Reactors, SocketOptions, accept};
 use crate::log_limit::LogLimit;
 use crate::protocol::Protocol;
 use crate::reactor::Reactor;
-use crate::stop::Phase;
+use crate::stop::{Phase, ReactorState};
 
 /// How long connections have to notice that they must end.
 const END_WAIT: Duration = Duration::from_secs(1);
@@ -112,11 +116,7 @@ impl BoundFront {
     pub fn serve<P: Protocol>(self, protocol: Arc<P>) -> RunningFront {
         let addresses = self.addresses();
         let config = self.config;
-        let limits = ConnectionLimits::new(
-            config.connections_max,
-            config.connections_per_ip_max,
-            config.connections_per_ip_overrides,
-        );
+        let limits = ConnectionLimits::new(maxima(&config));
         let shared = Arc::new(Shared {
             protocol: Arc::clone(&protocol),
             frame_bytes_max: config.request_bytes_max,
@@ -127,12 +127,9 @@ impl BoundFront {
             reply_bytes: ReplyBytes::new(config.all_output_bytes_max),
             log_limit: LogLimit::new(),
         });
+        let taking = Arc::new(RwLock::new(self.reactors.iter().map(taker).collect::<Vec<_>>()));
         let dispatcher = Arc::new(Dispatcher {
-            reactors: self
-                .reactors
-                .iter()
-                .map(|reactor| (reactor.handle.clone(), Arc::clone(&reactor.state)))
-                .collect(),
+            reactors: Arc::clone(&taking),
             next: AtomicUsize::new(0),
             limits: Arc::clone(&limits),
             sockets: config.sockets,
@@ -142,15 +139,65 @@ impl BoundFront {
             let reactor = &self.reactors[number % self.reactors.len()];
             reactor.handle.spawn(accept(listener, Arc::clone(&reactor.state), Arc::clone(&dispatcher)));
         }
-        RunningFront { addresses, limits, reactors: self.reactors, drain: Box::new(move || protocol.drain()) }
+        let runtime = self.reactors[0].handle.clone();
+        let core = Arc::new(Core { limits, taking, reactors: Mutex::new(self.reactors) });
+        RunningFront { addresses, runtime, core, drain: Box::new(move || protocol.drain()) }
+    }
+}
+
+fn maxima(config: &FrontConfig) -> ConnectionMaxima {
+    ConnectionMaxima {
+        total: config.connections_max,
+        per_ip: config.connections_per_ip_max,
+        overrides: config.connections_per_ip_overrides.clone(),
+    }
+}
+
+fn taker(reactor: &Reactor) -> (tokio::runtime::Handle, Arc<ReactorState>) {
+    (reactor.handle.clone(), Arc::clone(&reactor.state))
+}
+
+/// What goes on changing while the server runs.
+struct Core {
+    limits: Arc<ConnectionLimits>,
+    /// The first of `reactors`.
+    taking: Arc<Reactors>,
+    /// All that were ever started: one that takes no more connections goes on serving those that it has.
+    reactors: Mutex<Vec<Reactor>>,
+}
+
+/// Changes a running front, as long as there is one.
+pub(crate) struct Changing(Weak<Core>);
+
+impl Changing {
+    /// Limits of connections and the number of reactors; the rest of the configuration stays as it was at the start. Both
+    /// hold for new connections.
+    pub fn apply(&self, config: &FrontConfig) {
+        let Some(core) = self.0.upgrade() else { return };
+        core.limits.set(maxima(config));
+        let wanted = config.reactors.max(1);
+        let mut reactors = core.reactors.lock();
+        if reactors[0].state.phase() != Phase::Serving {
+            return;
+        }
+        while reactors.len() < wanted {
+            match Reactor::start(reactors.len()) {
+                Ok(reactor) => reactors.push(reactor),
+                Err(error) => {
+                    tracing::error!("num.network.threads={wanted}: only {} run: {error}", reactors.len());
+                    break;
+                }
+            }
+        }
+        *core.taking.write() = reactors.iter().take(wanted).map(taker).collect();
     }
 }
 
 /// A server that accepts connections. Dropping it ends all of them at once.
 pub struct RunningFront {
     addresses: Vec<(Arc<str>, SocketAddr)>,
-    limits: Arc<ConnectionLimits>,
-    reactors: Vec<Reactor>,
+    runtime: tokio::runtime::Handle,
+    core: Arc<Core>,
     drain: Box<dyn Fn() + Send>,
 }
 
@@ -169,15 +216,26 @@ impl RunningFront {
     /// What was counted up to now.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for reactor in &self.reactors {
+        for reactor in &*self.core.reactors.lock() {
             totals.add(&reactor.state.counters);
         }
         totals
     }
 
+    #[cfg(test)]
+    pub(crate) fn reactors_with_connections(&self) -> usize {
+        let connections = |reactor: &Reactor| reactor.state.counters.connections.load(Ordering::Relaxed);
+        self.core.reactors.lock().iter().filter(|reactor| connections(reactor) > 0).count()
+    }
+
     /// A runtime for tasks that belong to no connection. It lives as long as the server.
     pub fn runtime(&self) -> &tokio::runtime::Handle {
-        &self.reactors[0].handle
+        &self.runtime
+    }
+
+    /// For changes while it runs.
+    pub(crate) fn changing(&self) -> Changing {
+        Changing(Arc::downgrade(&self.core))
     }
 
     /// Stops accepting and handling requests, answers those that were taken (a long poll gets a second), and closes the
@@ -185,15 +243,16 @@ impl RunningFront {
     /// for what the broker has to do at its end, until the server is dropped.
     pub fn drain(&self, grace: Duration) -> Drained {
         let deadline = Instant::now() + grace;
-        let connections = self.limits.open();
+        let limits = &self.core.limits;
+        let connections = limits.open();
         self.enter(Phase::Draining);
         (self.drain)();
-        if self.limits.wait_until_none(deadline) {
+        if limits.wait_until_none(deadline) {
             return Drained { connections, cut: 0 };
         }
-        let cut = self.limits.open();
+        let cut = limits.open();
         self.enter(Phase::Ended);
-        self.limits.wait_until_none(Instant::now() + END_WAIT);
+        limits.wait_until_none(Instant::now() + END_WAIT);
         Drained { connections, cut }
     }
 
@@ -203,7 +262,7 @@ impl RunningFront {
     }
 
     fn enter(&self, phase: Phase) {
-        for reactor in &self.reactors {
+        for reactor in &*self.core.reactors.lock() {
             reactor.state.enter(phase);
         }
     }

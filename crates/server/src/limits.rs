@@ -11,15 +11,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Counts connections, in all and by address of the peer.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
-    total_max: usize,
-    per_ip_max: usize,
-    overrides: HashMap<IpAddr, usize>,
     open: Mutex<Open>,
     none_left: Condvar,
 }
 
-#[derive(Debug, Default)]
+/// How many connections there may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConnectionMaxima {
+    pub total: usize,
+    pub per_ip: usize,
+    /// In place of `per_ip` for their addresses.
+    pub overrides: HashMap<IpAddr, usize>,
+}
+
+#[derive(Debug)]
 struct Open {
+    max: ConnectionMaxima,
     total: usize,
     by_ip: HashMap<IpAddr, usize>,
 }
@@ -41,26 +48,25 @@ pub(crate) struct Place {
 }
 
 impl ConnectionLimits {
-    /// `overrides` take the place of `per_ip_max` for their addresses.
-    pub fn new(total_max: usize, per_ip_max: usize, overrides: HashMap<IpAddr, usize>) -> Arc<Self> {
-        Arc::new(ConnectionLimits {
-            total_max,
-            per_ip_max,
-            overrides,
-            open: Mutex::default(),
-            none_left: Condvar::new(),
-        })
+    pub fn new(max: ConnectionMaxima) -> Arc<Self> {
+        let open = Open { max, total: 0, by_ip: HashMap::new() };
+        Arc::new(ConnectionLimits { open: Mutex::new(open), none_left: Condvar::new() })
+    }
+
+    /// Other limits for connections from here on; those that are open stay.
+    pub fn set(&self, max: ConnectionMaxima) {
+        self.open.lock().max = max;
     }
 
     /// Takes a place for a peer at `ip`. An IPv4 address inside IPv6 counts as the IPv4 address.
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Result<Place, Refused> {
         let ip = ip.to_canonical();
         let mut open = self.open.lock();
-        if open.total >= self.total_max {
-            return Err(Refused::Total(self.total_max));
+        if open.total >= open.max.total {
+            return Err(Refused::Total(open.max.total));
         }
         let from_ip = open.by_ip.get(&ip).copied().unwrap_or(0);
-        let per_ip_max = self.overrides.get(&ip).copied().unwrap_or(self.per_ip_max);
+        let per_ip_max = open.max.overrides.get(&ip).copied().unwrap_or(open.max.per_ip);
         if from_ip >= per_ip_max {
             return Err(Refused::PerIp(per_ip_max));
         }
@@ -156,7 +162,8 @@ mod tests {
 
     #[test]
     fn places_are_counted_in_all_and_by_address() {
-        let limits = ConnectionLimits::new(4, 2, HashMap::from([(ip(9), 1)]));
+        let max = |total| ConnectionMaxima { total, per_ip: 2, overrides: HashMap::from([(ip(9), 1)]) };
+        let limits = ConnectionLimits::new(max(4));
         let first = limits.enter(ip(1)).unwrap();
         let mapped = std::net::Ipv4Addr::new(127, 0, 0, 1).to_ipv6_mapped();
         let _second = limits.enter(mapped.into()).unwrap();
@@ -167,12 +174,16 @@ mod tests {
         assert_eq!(limits.enter(ip(3)).unwrap_err(), Refused::Total(4));
         drop(first);
         assert_eq!(limits.open(), 3);
-        limits.enter(ip(1)).unwrap();
+        let _again = limits.enter(ip(1)).unwrap();
+        limits.set(max(5));
+        let _fifth = limits.enter(ip(3)).unwrap();
+        limits.set(max(1));
+        assert_eq!((limits.open(), limits.enter(ip(4)).unwrap_err()), (5, Refused::Total(1)));
     }
 
     #[test]
     fn waiting_for_none_ends_with_the_last_place() {
-        let limits = ConnectionLimits::new(3, 3, HashMap::new());
+        let limits = ConnectionLimits::new(ConnectionMaxima { total: 3, per_ip: 3, overrides: HashMap::new() });
         assert!(limits.wait_until_none(Instant::now()));
         let place = limits.enter(ip(1)).unwrap();
         assert!(!limits.wait_until_none(Instant::now()));

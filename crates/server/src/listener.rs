@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use socket2::{Domain, Protocol as SocketProtocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -140,9 +141,13 @@ fn bind_address(
     Ok(socket.into())
 }
 
+/// The reactors that take connections, each with what its connections share.
+pub(crate) type Reactors = RwLock<Vec<(tokio::runtime::Handle, Arc<ReactorState>)>>;
+
 /// Where accepted connections go: to the reactors in turn.
 pub(crate) struct Dispatcher<P> {
-    pub reactors: Vec<(tokio::runtime::Handle, Arc<ReactorState>)>,
+    /// Those that take new connections; never empty.
+    pub reactors: Arc<Reactors>,
     pub next: AtomicUsize,
     pub limits: Arc<ConnectionLimits>,
     pub sockets: SocketOptions,
@@ -202,9 +207,11 @@ impl<P: Protocol> Dispatcher<P> {
                 return;
             }
         };
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.reactors.len();
-        let (handle, state) = &self.reactors[turn];
-        let (state, shared, listener) = (Arc::clone(state), Arc::clone(&self.shared), Arc::clone(listener));
+        let (handle, state) = {
+            let reactors = self.reactors.read();
+            reactors[self.next.fetch_add(1, Ordering::Relaxed) % reactors.len()].clone()
+        };
+        let (shared, listener) = (Arc::clone(&self.shared), Arc::clone(listener));
         if let Err(error) = self.sockets.apply(&stream) {
             return tracing::debug!(%peer, "connection lost: {error}");
         }

@@ -1,20 +1,117 @@
-//! Log lines for people, on standard error.
+//! Log lines for people, on standard error, and the levels of their loggers.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
-use tracing_subscriber::EnvFilter;
+use mainstem_kafka::{Loggers, ROOT_LOGGER};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, reload};
 
 /// The variable with the filter, for example `MAINSTEM_LOG=debug` or `mainstem_server=trace,info`.
 pub const FILTER_VARIABLE: &str = "MAINSTEM_LOG";
 
+/// The loggers: all crates that write lines.
+const LOGGERS: [&str; 5] = ["mainstem", "mainstem_broker", "mainstem_kafka", "mainstem_server", "mainstem_store"];
+
+/// The filter of this process and how it is exchanged. None is there if lines go somewhere else, as they may in a test.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
 /// Sends the log lines of this process to standard error: warnings and news by default. A second call changes nothing.
-pub fn start() -> Result<(), tracing_subscriber::filter::ParseError> {
-    let filter = match std::env::var(FILTER_VARIABLE) {
-        Ok(text) if !text.trim().is_empty() => EnvFilter::try_new(text)?,
-        _ => EnvFilter::new("info"),
+pub fn start() -> Result<(), ParseError> {
+    let filter: Targets = match std::env::var(FILTER_VARIABLE) {
+        Ok(text) if !text.trim().is_empty() => text.parse()?,
+        _ => Targets::new().with_default(LevelFilter::INFO),
     };
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // An error says that lines go somewhere already, as they may in a test.
-    let _ = lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init();
+    let filter = match filter.default_level() {
+        Some(_) => filter,
+        None => filter.with_default(LevelFilter::ERROR),
+    };
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_target(false);
+    // An error says that lines go somewhere already.
+    if tracing_subscriber::registry().with(lines.with_filter(filter)).try_init().is_ok() {
+        let _ = FILTER.set(handle);
+    }
     Ok(())
+}
+
+/// The loggers of this process as clients see and change them.
+pub(crate) fn loggers() -> Loggers {
+    let current = FILTER.get().and_then(|handle| handle.clone_current()).unwrap_or_default();
+    let mut own: BTreeMap<String, &'static str> =
+        current.iter().map(|(target, level)| (target.to_owned(), name_of(level))).collect();
+    if let Some(level) = current.default_level() {
+        own.insert(ROOT_LOGGER.to_owned(), name_of(level));
+    }
+    Loggers::new(&LOGGERS, own, Box::new(apply))
+}
+
+fn apply(levels: &BTreeMap<String, &'static str>) {
+    let Some(handle) = FILTER.get() else { return };
+    let named = levels.iter().filter(|(name, _)| *name != ROOT_LOGGER);
+    let root = levels.get(ROOT_LOGGER).map_or(LevelFilter::INFO, |level| level_of(level));
+    let targets = Targets::new().with_targets(named.map(|(name, level)| (name.clone(), level_of(level))));
+    if let Err(error) = handle.reload(targets.with_default(root)) {
+        tracing::error!("the levels of the log cannot be changed: {error}");
+    }
+}
+
+fn name_of(level: LevelFilter) -> &'static str {
+    match level.into_level() {
+        None => "FATAL",
+        Some(tracing::Level::ERROR) => "ERROR",
+        Some(tracing::Level::WARN) => "WARN",
+        Some(tracing::Level::INFO) => "INFO",
+        Some(tracing::Level::DEBUG) => "DEBUG",
+        Some(tracing::Level::TRACE) => "TRACE",
+    }
+}
+
+fn level_of(name: &str) -> LevelFilter {
+    match name {
+        "FATAL" => LevelFilter::OFF,
+        "ERROR" => LevelFilter::ERROR,
+        "WARN" => LevelFilter::WARN,
+        "DEBUG" => LevelFilter::DEBUG,
+        "TRACE" => LevelFilter::TRACE,
+        _ => LevelFilter::INFO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_a_name_and_comes_back_from_it() {
+        for level in ["FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"] {
+            assert_eq!(name_of(level_of(level)), level);
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_changed_holds_at_once() {
+        use mainstem_metadata::controller::{AlterConfigOp, AlterConfigOperation};
+        start().unwrap();
+        let loggers = loggers();
+        let set = |name: &str, level: &str| {
+            let value = Some(level.to_owned());
+            let operation = AlterConfigOp { key: name.to_owned(), operation: AlterConfigOperation::Set, value };
+            loggers.change(&[operation], false).unwrap();
+        };
+        let store = || tracing::enabled!(target: "mainstem_store::flush", tracing::Level::TRACE);
+        let kafka = || tracing::enabled!(target: "mainstem_kafka", tracing::Level::INFO);
+        set("root", "WARN");
+        assert_eq!((store(), kafka()), (false, false));
+        set("mainstem_store", "TRACE");
+        assert_eq!((store(), kafka()), (true, false));
+        set("mainstem", "INFO");
+        assert_eq!((store(), kafka()), (true, false), "a name is no prefix of another crate's");
+        set("root", "INFO");
+        assert_eq!((store(), kafka()), (true, true));
+    }
 }

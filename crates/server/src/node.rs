@@ -10,7 +10,8 @@ use mainstem_kafka::Door;
 use mainstem_metadata::config::BrokerConfig;
 
 use crate::descriptors::Shares;
-use crate::protocol::{ConnectionInfo, Handled, Protocol};
+use crate::logging;
+use crate::protocol::{ConfigWatcher, ConnectionInfo, Handled, Protocol};
 use crate::server::{Opened, RunningServer, Server, StartError};
 
 /// The memory that the newest records of all logs together may take, beside the page cache.
@@ -32,7 +33,7 @@ fn open(config: BrokerConfig) -> Result<Opened<Door>, BoxedError> {
     let env = StoreEnv::new(fs, clock, rng, TAIL_CACHE_BYTES, flush_threads)?;
     env.set_open_files_max(Shares::of_this_process().logs);
     let (broker, report) = Broker::start(env, Path::new(&data_dir), config)?;
-    let protocol = Arc::new(Door::new(Arc::clone(&broker)));
+    let protocol = Arc::new(Door::new(Arc::clone(&broker)).with_loggers(logging::loggers()));
     Ok(Opened { protocol, report: report.lines, shutdown: Box::new(move || broker.shutdown()) })
 }
 
@@ -49,6 +50,10 @@ impl Protocol for Door {
 
     fn may_pipeline(&self, frame: &[u8]) -> bool {
         mainstem_kafka::may_pipeline(frame)
+    }
+
+    fn watch_config(&self, watcher: ConfigWatcher) {
+        self.broker.watch_config(watcher);
     }
 
     fn drain(&self) {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+pub use mainstem_broker::ConfigWatcher;
 pub use mainstem_kafka::{Chunk, CloseReason, ConnectionInfo, Handled, Reply, Response};
 
 /// A protocol whose frames begin with four bytes of length.
@@ -20,6 +21,9 @@ pub trait Protocol: Send + Sync + 'static {
     /// Whether the request that begins with `frame` may be handled before the replies to earlier ones have left, provided
     /// that those may be pipelined as well. `frame` may be incomplete.
     fn may_pipeline(&self, frame: &[u8]) -> bool;
+
+    /// Tells `watcher` the settings, and again whenever they change.
+    fn watch_config(&self, _watcher: ConfigWatcher) {}
 
     /// The server is about to stop: long waits should be answered now. Called once.
     fn drain(&self) {}

@@ -55,7 +55,11 @@ impl Server {
         let mut report = start_report(&config, &front.addresses());
         let opened = open(config, front.runtime()).map_err(StartError::Open)?;
         report.extend(opened.report);
-        Ok(RunningServer { front: front.serve(opened.protocol), shutdown: opened.shutdown, advertised, report, grace })
+        let protocol = Arc::clone(&opened.protocol);
+        let front = front.serve(opened.protocol);
+        let changing = front.changing();
+        protocol.watch_config(Box::new(move |config| changing.apply(&front_config(config))));
+        Ok(RunningServer { front, shutdown: opened.shutdown, advertised, report, grace })
     }
 }
 
@@ -92,6 +96,11 @@ impl RunningServer {
 
     pub fn totals(&self) -> Totals {
         self.front.totals()
+    }
+
+    #[cfg(test)]
+    fn reactors_with_connections(&self) -> usize {
+        self.front.reactors_with_connections()
     }
 
     /// A runtime for tasks that belong to no connection. It lives as long as the server.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use bytes::Bytes;
 
 use super::*;
-use crate::protocol::{CloseReason, ConnectionInfo, Handled, Reply};
+use crate::protocol::{CloseReason, ConfigWatcher, ConnectionInfo, Handled, Reply};
 
 struct Refusing;
 
@@ -68,6 +68,69 @@ fn an_error_of_the_broker_stops_the_start() {
         Err::<Opened<Refusing>, _>("the folder is locked".into())
     });
     assert_eq!(error.unwrap_err().to_string(), "the folder is locked");
+}
+
+/// Hands out whoever is to be told of changed settings.
+#[derive(Default)]
+struct Watched(Mutex<Option<ConfigWatcher>>);
+
+impl Protocol for Watched {
+    type Connection = ();
+    fn connect(&self, _info: ConnectionInfo) {}
+    fn handle(&self, _connection: &mut (), _frame: Bytes) -> Handled {
+        Handled::Ready(Reply::Close(CloseReason::UnknownApi(0)))
+    }
+    fn may_pipeline(&self, _frame: &[u8]) -> bool {
+        false
+    }
+    fn watch_config(&self, watcher: ConfigWatcher) {
+        *self.0.lock().unwrap() = Some(watcher);
+    }
+}
+
+#[test]
+fn limits_and_threads_that_change_hold_for_new_connections() {
+    let listener = ("listeners", "PLAINTEXT://127.0.0.1:0");
+    let protocol = Arc::new(Watched::default());
+    let opened = Arc::clone(&protocol);
+    let start = config(&[listener, ("max.connections", "1"), ("num.network.threads", "1")]);
+    let server = Server::start_with(start, move |_, _| {
+        Ok(Opened { protocol: opened, report: Vec::new(), shutdown: Box::new(|| ()) })
+    })
+    .unwrap();
+    let change = |pairs: &[(&str, &str)]| {
+        let pairs: Vec<_> = [listener].into_iter().chain(pairs.iter().copied()).collect();
+        protocol.0.lock().unwrap().as_ref().unwrap()(&config(&pairs));
+    };
+    let address = server.addresses()[0].1;
+    let mut open = Vec::new();
+    let mut connect_until = |count: u64| {
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while server.totals().connections < count {
+            assert!(std::time::Instant::now() < end, "{count} connections");
+            open.push(std::net::TcpStream::connect(address).unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let is_refused = || {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        !matches!(std::io::Read::read(&mut stream, &mut [0]), Ok(1..))
+    };
+    connect_until(1);
+    assert!(is_refused());
+    change(&[("max.connections", "4"), ("num.network.threads", "3")]);
+    connect_until(4);
+    assert!(is_refused());
+    let threads = || server.reactors_with_connections();
+    assert_eq!(threads(), 3, "new reactors serve connections, too");
+    change(&[("max.connections", "8"), ("num.network.threads", "1")]);
+    connect_until(8);
+    assert_eq!(threads(), 3, "connections stay where they are");
+    change(&[("max.connections", "1000"), ("max.connections.per.ip", "8")]);
+    assert!(is_refused());
+    drop(open);
+    server.stop();
 }
 
 #[test]

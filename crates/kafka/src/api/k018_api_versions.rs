@@ -1,13 +1,20 @@
 //! ApiVersions (18), versions 0-5: which apis and versions this broker speaks.
 //!
 //! - v3: flexible, the client says its software and version (KIP-511).
+//! - v3: features, with the levels that the cluster works at: those that this broker has, whatever a Kafka left in its
+//!   folder. Before v4 without those that may be off: clients took a least version of 0 for none (KAFKA-17011).
 //! - v5: the client says which cluster and node it means to speak to (KIP-1242).
 //! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
 //!   can try again. The response header is always version 0.
 
+use std::borrow::Cow;
+
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ApiVersionsRequest;
-use mainstem_kafka_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
+use mainstem_kafka_wire::messages::api_versions_response::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
+use mainstem_metadata::image::{ClusterImage, FeatureRange, SUPPORTED_FEATURES};
 
 use crate::door::{Connection, Door};
 use crate::registry::{APIS, Api};
@@ -33,8 +40,17 @@ fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result
         connection.client_software =
             Some((owned(&message.client_software_name), owned(&message.client_software_version)));
     }
-    let api_keys = if error == ErrorCode::NONE { advertised() } else { Vec::new() };
-    Ok(request.reply(&ApiVersionsResponse { error_code: error.0, api_keys, ..Default::default() }))
+    if error != ErrorCode::NONE {
+        return Ok(request.reply(&ApiVersionsResponse { error_code: error.0, ..Default::default() }));
+    }
+    let image = door.broker.image();
+    Ok(request.reply(&ApiVersionsResponse {
+        api_keys: advertised(),
+        supported_features: supported_features(request.version),
+        finalized_features_epoch: image.offset.0,
+        finalized_features: finalized_features(&image),
+        ..Default::default()
+    }))
 }
 
 fn owned(text: &str) -> Box<str> {
@@ -49,6 +65,24 @@ fn advertised() -> Vec<ApiVersion> {
         max_version: api.max_version,
     };
     APIS.iter().map(row).collect()
+}
+
+fn supported_features(version: i16) -> Vec<SupportedFeatureKey<'static>> {
+    let shown = SUPPORTED_FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
+    let row = |feature: &FeatureRange| SupportedFeatureKey {
+        name: Cow::Borrowed(feature.name),
+        min_version: feature.min,
+        max_version: feature.max,
+    };
+    shown.map(row).collect()
+}
+
+fn finalized_features(image: &ClusterImage) -> Vec<FinalizedFeatureKey<'static>> {
+    let level = |name: &'static str| {
+        let level = *image.features().get(name)?;
+        Some(FinalizedFeatureKey { name: Cow::Borrowed(name), max_version_level: level, min_version_level: level })
+    };
+    SUPPORTED_FEATURES.iter().filter_map(|feature| level(feature.name)).collect()
 }
 
 fn check(door: &Door, version: i16, message: &ApiVersionsRequest<'_>) -> ErrorCode {

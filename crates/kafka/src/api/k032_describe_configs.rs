@@ -4,7 +4,8 @@
 //! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one does
 //!   not. Secrets have no value.
 //! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
-//!   INVALID_REQUEST. Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
+//!   INVALID_REQUEST. Client metrics and groups have no settings here: INVALID_REQUEST.
+//! - BROKER_LOGGER: the level of each logger of this node.
 //! - A request for many resources is answered away from the connection's thread.
 
 use std::borrow::Cow;
@@ -30,10 +31,13 @@ use crate::request::Request;
 
 pub const API: Api = Api::new(32, "DescribeConfigs", 1..=4, handle);
 
-/// Kafka's numbers of resources that have settings there and none here.
+/// Kafka's numbers of resources that are no part of the metadata, or have no settings here.
 const BROKER_LOGGER: i8 = 8;
 const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
+
+/// Where the level of a logger comes from: it was set while the broker runs.
+const DYNAMIC_LOGGER: i8 = 6;
 
 /// Up to this many resources are described at once, in well under a millisecond.
 const INLINE_RESOURCES_MAX: usize = 16;
@@ -41,40 +45,46 @@ const INLINE_RESOURCES_MAX: usize = 16;
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeConfigsRequest<'_> = request.decode()?;
     if message.resources.len() <= INLINE_RESOURCES_MAX {
-        return Ok(Handled::Ready(answer(&door.broker, &request, &message)));
+        return Ok(Handled::Ready(answer(door, &request, &message)));
     }
     drop(message);
-    let (broker, blocking) = (Arc::clone(&door.broker), Arc::clone(door.broker.blocking()));
+    let (door, blocking) = (door.clone(), Arc::clone(door.broker.blocking()));
     Ok(Handled::waiting(async move {
         let described = blocking.run(move || match request.decode() {
-            Ok(message) => answer(&broker, &request, &message),
+            Ok(message) => answer(&door, &request, &message),
             Err(reason) => Reply::Close(reason),
         });
         described.await.unwrap_or_else(|stopped| Reply::Close(CloseReason::Stopping(stopped.to_string())))
     }))
 }
 
-fn answer(broker: &Broker, request: &Request, message: &DescribeConfigsRequest<'_>) -> Reply {
+fn answer(door: &Door, request: &Request, message: &DescribeConfigsRequest<'_>) -> Reply {
     let mut seen = HashSet::new();
     // A resource that is named twice is described once, as Kafka's clients expect.
     let distinct = message.resources.iter().filter(|r| seen.insert((r.resource_type, r.resource_name.as_ref())));
-    let describe = |resource| describe(broker, message, resource);
+    let describe = |resource| describe(door, message, resource);
     request.reply(&DescribeConfigsResponse { results: distinct.map(describe).collect(), ..Default::default() })
 }
 
 fn describe<'m>(
-    broker: &Broker,
+    door: &Door,
     message: &'m DescribeConfigsRequest<'_>,
     resource: &'m DescribeConfigsResource<'_>,
 ) -> DescribeConfigsResult<'m> {
     let keys = resource.configuration_keys.as_deref().unwrap_or_default();
     let wanted: HashSet<&str> = keys.iter().map(Cow::as_ref).collect();
-    let (error, text, configs) = match entries(broker, resource) {
-        Ok(entries) => {
-            let shown = entries.into_iter().filter(|entry| wanted.is_empty() || wanted.contains(entry.name));
-            // Kafka sends an empty text rather than null here.
-            (ErrorCode::NONE, Some(Cow::Borrowed("")), shown.map(|entry| show(message, entry)).collect())
-        }
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.contains(name);
+    let shown = if resource.resource_type == BROKER_LOGGER {
+        levels(door, &resource.resource_name, is_wanted)
+    } else {
+        let shown = |entries: Vec<ConfigEntry>| {
+            entries.into_iter().filter(|entry| is_wanted(entry.name)).map(|entry| show(message, entry)).collect()
+        };
+        entries(&door.broker, resource).map(shown)
+    };
+    let (error, text, configs) = match shown {
+        // Kafka sends an empty text rather than null here.
+        Ok(shown) => (ErrorCode::NONE, Some(Cow::Borrowed("")), shown),
         Err((error, text)) => (error, Some(Cow::Owned(text)), Vec::new()),
     };
     DescribeConfigsResult {
@@ -84,6 +94,27 @@ fn describe<'m>(
         resource_name: Cow::Borrowed(&resource.resource_name),
         configs,
     }
+}
+
+/// The loggers of this node.
+fn levels(
+    door: &Door,
+    node: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<DescribeConfigsResourceResult<'static>>, (ErrorCode, String)> {
+    let own = door.broker.node_id();
+    if node.parse() != Ok(own.0) {
+        let text = format!("Unexpected broker id, expected {own} but received [{node}]: ask that broker itself.");
+        return Err((ErrorCode::INVALID_REQUEST, text));
+    }
+    let shown = door.loggers.levels().into_iter().filter(|(name, _)| is_wanted(name));
+    let row = |(name, level): (String, &'static str)| DescribeConfigsResourceResult {
+        name: Cow::Owned(name),
+        value: Some(Cow::Borrowed(level)),
+        config_source: DYNAMIC_LOGGER,
+        ..Default::default()
+    };
+    Ok(shown.map(row).collect())
 }
 
 fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Vec<ConfigEntry>, (ErrorCode, String)> {
@@ -110,7 +141,6 @@ fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Ve
             )),
             Err(_) => invalid(format!("Broker id must be an integer, but it is: {name}")),
         },
-        BROKER_LOGGER => invalid("The levels of this broker's log cannot be seen or changed by clients.".to_owned()),
         CLIENT_METRICS => invalid("This broker has no client metrics.".to_owned()),
         GROUP => invalid("Groups have no settings of their own here.".to_owned()),
         other => invalid(format!("Unsupported resource type: {other}")),

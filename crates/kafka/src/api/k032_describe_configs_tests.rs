@@ -133,10 +133,42 @@ fn row_48_other_brokers_must_be_asked_themselves() {
 fn resources_without_settings_here_are_refused_with_the_reason() {
     let kafka = TestDoor::start(&[]);
     kafka.create("a", 1);
-    for kind in [BROKER_LOGGER, CLIENT_METRICS, GROUP, 0, 1, 3, 99] {
+    for kind in [CLIENT_METRICS, GROUP, 0, 1, 3, 99] {
         let result = describe(&kafka, kind, "1");
         assert_eq!((result.error_code, result.resource_type), (ErrorCode::INVALID_REQUEST.0, kind));
         assert!(result.error_message.is_some());
+    }
+}
+
+#[test]
+fn levels_of_loggers_are_described_and_changed() {
+    use mainstem_kafka_wire::messages::incremental_alter_configs_request as alter;
+    let kafka = TestDoor::start(&[]);
+    let level = || {
+        let result = describe(&kafka, BROKER_LOGGER, "1");
+        assert_eq!((result.error_code, result.configs.len()), (0, 1), "{result:?}");
+        let root = &result.configs[0];
+        assert_eq!((root.name.as_ref(), root.config_source, root.read_only), ("root", 6, false));
+        root.value.as_deref().unwrap().to_owned()
+    };
+    let change = |node: &'static str, value: &'static str, validate_only: bool| {
+        let config = alter::AlterableConfig { name: "root".into(), config_operation: 0, value: Some(value.into()) };
+        let resource = alter::AlterConfigsResource {
+            resource_type: BROKER_LOGGER,
+            resource_name: node.into(),
+            configs: vec![config],
+        };
+        let request = alter::IncrementalAlterConfigsRequest { resources: vec![resource], validate_only };
+        let response: mainstem_kafka_wire::messages::IncrementalAlterConfigsResponse<'static> = kafka.call(1, &request);
+        ErrorCode(response.responses[0].error_code)
+    };
+    assert_eq!(level(), "INFO");
+    assert_eq!((change("1", "TRACE", true), level().as_str()), (ErrorCode::NONE, "INFO"));
+    assert_eq!((change("1", "TRACE", false), level().as_str()), (ErrorCode::NONE, "TRACE"));
+    assert_eq!((change("1", "LOUD", false), level().as_str()), (ErrorCode::INVALID_CONFIG, "TRACE"));
+    for node in ["2", "", "one"] {
+        assert_eq!((change(node, "INFO", false), level().as_str()), (ErrorCode::INVALID_REQUEST, "TRACE"));
+        assert_eq!(describe(&kafka, BROKER_LOGGER, node).error_code, ErrorCode::INVALID_REQUEST.0);
     }
 }
 

@@ -3,7 +3,8 @@
 //! - What a resource had and the request does not name goes back to what it falls back to. Clients that want to change single
 //!   settings use IncrementalAlterConfigs.
 //! - All of one resource is done, or nothing. New values apply when the answer leaves.
-//! - Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
+//! - Levels of loggers are changed by IncrementalAlterConfigs alone; client metrics and groups have no settings here:
+//!   INVALID_REQUEST.
 
 use std::borrow::Cow;
 use std::sync::Arc;

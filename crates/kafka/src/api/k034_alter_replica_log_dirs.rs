@@ -29,7 +29,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let mut results: BTreeMap<&str, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for folder in &message.dirs {
         let is_own = Path::new(folder.path.as_ref()) == own;
-        for topic in &folder.topics {
+        for topic in folder.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let result = |index: &i32| AlterReplicaLogDirPartitionResult {
                 partition_index: *index,
                 error_code: outcome(&topics, is_own, &topic.name, *index).0,

@@ -2,7 +2,8 @@
 //!
 //! - SET, DELETE (back to what it falls back to; of an unset key it does nothing), APPEND and SUBTRACT for lists.
 //! - All changes to one resource are made, or none. New values apply when the answer leaves.
-//! - Log levels, client metrics and groups have no settings here: INVALID_REQUEST.
+//! - BROKER_LOGGER: levels of this node's loggers, until it ends.
+//! - Client metrics and groups have no settings here: INVALID_REQUEST.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use mainstem_kafka_wire::messages::incremental_alter_configs_request::{
 use mainstem_kafka_wire::messages::incremental_alter_configs_response::{
     AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
 };
-use mainstem_metadata::controller::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration};
+use mainstem_metadata::controller::{
+    AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration, check_config_operations,
+};
 use mainstem_metadata::image::ConfigResource;
 
 use crate::door::{Connection, Door};
@@ -26,6 +29,8 @@ use crate::request::Request;
 
 pub const API: Api = Api::new(44, "IncrementalAlterConfigs", 0..=1, handle);
 
+const BROKER_LOGGER: i8 = 8;
+
 type Altered = Result<Vec<Result<(), AlterConfigError>>, ControllerError>;
 type Response = AlterConfigsResourceResponse<'static>;
 
@@ -34,8 +39,20 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let validate_only = message.validate_only;
     let mut alterations = Vec::with_capacity(message.resources.len());
     let mut responses = Vec::new();
+    let logger_names = message.resources.iter().filter(|resource| resource.resource_type == BROKER_LOGGER);
+    let logger_names: Vec<String> = logger_names.map(|resource| resource.resource_name.to_string()).collect();
     for resource in message.resources {
         match alteration(resource) {
+            Ok(alteration) if alteration.resource.kind == BROKER_LOGGER => {
+                let is_twice = logger_names.iter().filter(|name| **name == alteration.resource.name).count() > 1;
+                let changed = if is_twice {
+                    Err((ErrorCode::INVALID_REQUEST, AlterConfigError::DuplicateResource.to_string()))
+                } else {
+                    change_levels(door, &alteration, validate_only)
+                };
+                let (code, text) = changed.map_or_else(|(code, text)| (code, Some(text)), |()| (ErrorCode::NONE, None));
+                responses.push(response(alteration.resource, code, text));
+            }
             Ok(alteration) => alterations.push(alteration),
             Err(refused) => responses.push(refused),
         }
@@ -49,6 +66,17 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         let altered = broker.alter_configs(alterations, validate_only).await;
         answer(&request, resources, altered, responses)
     }))
+}
+
+fn change_levels(door: &Door, wanted: &ConfigAlteration, validate_only: bool) -> Result<(), (ErrorCode, String)> {
+    let (node, own) = (wanted.resource.name.as_str(), door.broker.node_id());
+    if node.parse() != Ok(own.0) {
+        let text = format!("Unexpected node id. Expected {own}, but received [{node}]: ask that broker itself.");
+        return Err((ErrorCode::INVALID_REQUEST, text));
+    }
+    check_config_operations(&wanted.operations)
+        .map_err(|error| (alter_config_error_code(&error), error.to_string()))?;
+    door.loggers.change(&wanted.operations, validate_only).map_err(|error| (error.code(), error.to_string()))
 }
 
 /// The change, or the answer if it makes no sense.

@@ -47,7 +47,8 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 fn answer(request: &Request, decided: Decided) -> Result<Reply, CloseReason> {
     let message: AlterPartitionReassignmentsRequest<'_> = request.decode()?;
     let mut response = AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: message.allow_replication_factor_change,
+        // Kafka does not look at the request when there is nothing to do.
+        allow_replication_factor_change: message.allow_replication_factor_change || message.topics.is_empty(),
         error_message: None,
         ..Default::default()
     };

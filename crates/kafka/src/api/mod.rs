@@ -31,6 +31,7 @@ pub mod k045_alter_partition_reassignments;
 pub mod k046_list_partition_reassignments;
 pub mod k047_offset_delete;
 pub mod k055_describe_quorum;
+pub mod k057_update_features;
 pub mod k060_describe_cluster;
 pub mod k061_describe_producers;
 pub mod k064_unregister_broker;

@@ -53,6 +53,16 @@ pub struct BrokerConfig {
     pub(super) own: BTreeMap<String, String>,
 }
 
+/// Pools whose size can change while the broker runs.
+const THREAD_POOLS: [&str; 6] = [
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+];
+
 impl BrokerConfig {
     /// Reads the properties of a configuration file. Unknown keys, bad values and contradictions are errors that name
     /// the key, the value and the reason.
@@ -105,6 +115,26 @@ impl BrokerConfig {
             UpdateMode::PerBroker | UpdateMode::ClusterWide => {}
         }
         value.map(|value| definition.parse(value)).transpose().map(|_| ())
+    }
+
+    /// Whether a running node with this configuration may take the new value, as Kafka judges it: pools of threads at most double
+    /// or halve in one step, and somebody may connect.
+    pub fn check_change(&self, key: &str, value: Option<&str>) -> Result<(), ConfigError> {
+        let parsed = |text: Option<&str>| text.and_then(|text| text.trim().parse::<i64>().ok());
+        let (Some(value), Some(current)) = (parsed(value), parsed(self.value(key))) else { return Ok(()) };
+        let refused =
+            |reason: String| Err(ConfigError::Conflict { key: key.to_string(), value: value.to_string(), reason });
+        match key {
+            _ if THREAD_POOLS.contains(&key) && value < 1 => refused("at least one thread is needed".to_string()),
+            _ if THREAD_POOLS.contains(&key) && value > current.saturating_mul(2) => {
+                refused(format!("value should not be greater than double the current value {current}"))
+            }
+            _ if THREAD_POOLS.contains(&key) && value < current / 2 => {
+                refused(format!("value should be at least half the current value {current}"))
+            }
+            "max.connections" if value < 1 => refused("nobody could connect to take it back".to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the file or a later change says something about the key.
@@ -164,7 +194,10 @@ impl BrokerConfig {
             listeners,
             advertised_listeners,
             connections: section_values::connections(&values)?,
-            threads: section_values::threads(&values, fixed.contains_key("num.network.threads")),
+            threads: section_values::threads(
+                &values,
+                [&fixed, &cluster_wide, &own].iter().any(|layer| layer.contains_key("num.network.threads")),
+            ),
             log: section_values::log(&values)?,
             cleaner: section_values::cleaner(&values),
             metadata_log: section_values::metadata_log(&values),
@@ -231,6 +264,10 @@ fn cross_check(values: &Values) -> Result<(), ConfigError> {
         if values.0.contains_key(key) && values.long(key) == 0 {
             return conflict(key, "it must be -1 (for ever) or at least 1".to_string());
         }
+    }
+    if values.int("max.connections.per.ip") == 0 && values.text("max.connections.per.ip.overrides").is_empty() {
+        let reason = "without max.connections.per.ip.overrides nobody could connect".to_string();
+        return conflict("max.connections.per.ip", reason);
     }
     if values.int("default.replication.factor") < 1 {
         return conflict("default.replication.factor", "it must be at least 1".to_string());

@@ -253,6 +253,7 @@ impl Controller {
         for operation in operations {
             let (key, value) = (operation.key.as_str(), values.get(&operation.key).map(String::as_str));
             BrokerConfig::check_dynamic(key, value, !resource.name.is_empty()).map_err(broker_error)?;
+            broker.check_change(key, value).map_err(broker_error)?;
         }
         // Together with everything else that is set, so that related limits are checked too.
         let cluster_default = self.image.configs(&ConfigResource::cluster_default());
@@ -326,7 +327,11 @@ fn new_value(
         text.split(',').map(|item| item.trim().to_string()).filter(|item| !item.is_empty()).collect()
     };
     let mut items = split(old.or(definition.default).unwrap_or_default());
-    let given = split(operation.value.as_deref().unwrap_or_default());
+    let given = match operation.value.as_deref().unwrap_or_default() {
+        // Kafka takes it for one empty item.
+        "" => vec![String::new()],
+        given => split(given),
+    };
     let before = items.clone();
     if operation.operation == AlterConfigOperation::Append {
         for item in given {

@@ -1,8 +1,8 @@
 use super::super::test_support::{apply, broker, kinds, running, with_topics};
-use crate::controller::NewTopic;
-use mainstem_types::TopicId;
 use super::*;
+use crate::controller::NewTopic;
 use AlterConfigOperation::{Append, Delete, Set, Subtract};
+use mainstem_types::TopicId;
 
 fn alteration(resource: ConfigResource, operations: &[(&str, AlterConfigOperation, Option<&str>)]) -> ConfigAlteration {
     let operation = |(key, operation, value): &(&str, AlterConfigOperation, Option<&str>)| AlterConfigOp {

@@ -41,10 +41,8 @@ fn a_topic_is_one_topic_record_its_settings_and_its_partitions() {
 fn the_layout_that_the_broker_gives_is_written_down_with_the_topic() {
     let controller = running();
     let shared = broker(&[("mainstem.layout", "shared")]);
-    let configured = |key: &str, value: &str| NewTopic {
-        configs: vec![(key.to_string(), Some(value.to_string()))],
-        ..topic("a")
-    };
+    let configured =
+        |key: &str, value: &str| NewTopic { configs: vec![(key.to_string(), Some(value.to_string()))], ..topic("a") };
     let layout_of = |topic: NewTopic| {
         let decision = controller.create_topics(&[topic], false, &shared, &mut ids());
         let created = decision.reply.into_iter().next().unwrap().unwrap();

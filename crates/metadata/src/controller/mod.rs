@@ -10,6 +10,7 @@ mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod features;
 mod lifecycle;
 mod producer_ids;
 mod reassignments;
@@ -20,10 +21,13 @@ use mainstem_types::{LeaderEpoch, Offset};
 
 pub use assignment::AssignmentError;
 pub use bootstrap::{bootstrap_records, bootstrap_records_of, format_records};
-pub use configs::{AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration, ConfigReplacement};
+pub use configs::{
+    AlterConfigError, AlterConfigOp, AlterConfigOperation, ConfigAlteration, ConfigReplacement, check_config_operations,
+};
 pub use create_partitions::{CreatePartitionsError, NewPartitions};
 pub use create_topics::{CreateTopicError, CreatedTopic, NewTopic, offsets_topic};
 pub use delete_topics::{DeleteTopicError, DeletedTopic, TopicRef};
+pub use features::{FeatureUpdate, UpdateFeaturesError, UpgradeKind};
 pub use lifecycle::{NodeAddress, NodeStart};
 pub use producer_ids::{AllocateProducerIdsError, PRODUCER_ID_BLOCK_LENGTH, ProducerIdBlock};
 pub use reassignments::{ReassignError, Reassignment};

@@ -27,6 +27,12 @@ pub const KAFKA_FEATURES: [FeatureRange; 7] = [
     FeatureRange { name: "transaction.version", min: 0, max: 2 },
 ];
 
+/// What this broker does: a feature of Kafka's stands here once its apis are served. Clients are told these alone.
+pub const SUPPORTED_FEATURES: [FeatureRange; 2] = [
+    FeatureRange { name: ELIGIBLE_LEADER_REPLICAS_VERSION, min: 0, max: 1 },
+    FeatureRange { name: METADATA_VERSION, min: MetadataVersion::MINIMUM.0, max: MetadataVersion::LATEST.0 },
+];
+
 /// A level of `metadata.version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MetadataVersion(pub i16);
@@ -41,8 +47,13 @@ impl MetadataVersion {
     const TRANSACTIONS: i16 = 14;
     const CONTROLLER_REGISTRATION: i16 = 15;
     const DIRECTORIES: i16 = 17;
-    const ELIGIBLE_LEADER_REPLICAS: i16 = 23;
+    pub const ELIGIBLE_LEADER_REPLICAS: i16 = 23;
     const CORDONED_DIRECTORIES: i16 = 30;
+
+    /// Whether this level brought records, or fields of records, that the one below does not have.
+    pub fn changed_records(self) -> bool {
+        matches!(self.0, 7 | 8 | 11 | 13 | 14 | 15 | 17 | 23 | 30 | 32 | 33)
+    }
 
     pub fn has_transactions(self) -> bool {
         self.0 >= Self::TRANSACTIONS

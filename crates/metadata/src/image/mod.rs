@@ -20,7 +20,8 @@ pub use cluster::{ClusterImage, ProducerIds};
 pub use delta::ImageDelta;
 pub use error::ReplayError;
 pub use features::{
-    ELIGIBLE_LEADER_REPLICAS_VERSION, FeatureRange, KAFKA_FEATURES, METADATA_VERSION, MetadataVersion, record_version,
+    ELIGIBLE_LEADER_REPLICAS_VERSION, FeatureRange, KAFKA_FEATURES, METADATA_VERSION, MetadataVersion,
+    SUPPORTED_FEATURES, record_version,
 };
 pub use parts::{BrokerRegistration, ConfigResource, QuotaEntity};
 pub use topics::{DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_LEADER, PartitionImage, TopicImage};

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `topic_id`, `cluster_id`, `producer_id`, `session_id` | `#1`, `#2`, … by first appearance | random, or counted |
 //! | the uuid in a member id | likewise | random |
+//! | `log_dir`, `path` | `folder`, where it is the data folder | another machine |
 //! | `host`, `port` | `host`, `port`, unless empty or -1 | another machine |
 //! | error messages | `text`, unless null or empty | our own words |
 //! | `log_append_time_ms`, times of LogAppendTime batches | `time`, unless -1 | another moment |
@@ -56,6 +57,7 @@ impl Names {
             "session_id" if value != "0" => self.number("session", value),
             "host" if value != "\"\"" => "host".to_owned(),
             "port" if value != "-1" => "port".to_owned(),
+            "log_dir" | "path" if value.ends_with("/data\"") => "folder".to_owned(),
             "log_append_time_ms" if value != "-1" => "time".to_owned(),
             "error_message" | "batch_index_error_message" if value.starts_with('"') && value != "\"\"" => {
                 "text".to_owned()

@@ -102,6 +102,7 @@ fn for_administrators(node: &Node) -> Vec<i16> {
         DescribeClusterRequest => DescribeClusterResponse,
         DescribeProducersRequest => DescribeProducersResponse,
         UnregisterBrokerRequest => UnregisterBrokerResponse,
+        UpdateFeaturesRequest => UpdateFeaturesResponse,
         ListConfigResourcesRequest => ListConfigResourcesResponse,
         DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse,
     )

@@ -5,21 +5,27 @@ use std::borrow::Cow;
 use mainstem_kafka::registry::APIS;
 use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use mainstem_kafka_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest, DescribeClusterResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse, MetadataResponse,
+    ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeGroupsRequest,
+    DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest,
+    InitProducerIdResponse, MetadataResponse,
 };
+use mainstem_metadata::image::SUPPORTED_FEATURES;
 use mainstem_types::TopicId;
 
 use super::super::canonical::Names;
 use super::super::script::Script;
 
-/// What both brokers have. Features follow from apis that this broker does not have yet.
+/// What both brokers have: features, too, follow from apis.
 fn common_apis(response: &mut ApiVersionsResponse<'static>, _: &mut Names) {
     response.api_keys.retain(|row| APIS.iter().any(|api| api.key == row.api_key));
     // InitProducerId 6 is the unstable version of two-phase commit, which a Kafka that is started with defaults does not show.
-    response.supported_features.clear();
-    response.finalized_features.clear();
-    response.finalized_features_epoch = -1;
+    let names: Vec<&str> = SUPPORTED_FEATURES.iter().map(|feature| feature.name).collect();
+    response.supported_features.retain(|feature| names.contains(&feature.name.as_ref()));
+    response.finalized_features.retain(|feature| names.contains(&feature.name.as_ref()));
+    response.supported_features.sort_by(|a, b| a.name.cmp(&b.name));
+    response.finalized_features.sort_by(|a, b| a.name.cmp(&b.name));
+    // An offset of the metadata log.
+    response.finalized_features_epoch = response.finalized_features_epoch.signum();
 }
 
 #[test]
@@ -175,15 +181,19 @@ fn find_coordinator() {
     script.finish();
 }
 
-/// Until the topic of the offsets is there, both answer COORDINATOR_NOT_AVAILABLE.
+/// Until the topic of the offsets is there, both answer COORDINATOR_NOT_AVAILABLE; a Kafka then loads one of its partitions
+/// after the other.
 pub(super) fn wait_for_coordinator(script: &mut Script) {
+    let groups: Vec<Cow<'_, str>> = (0..20).map(|number| Cow::Owned(format!("wait-{number}"))).collect();
     for _ in 0..300 {
         let request = coordinator_of(2, &["one"], 0);
-        let response: FindCoordinatorResponse<'static> = script.link().call(2, &request);
-        if response.error_code == 0 {
+        let found: FindCoordinatorResponse<'static> = script.link().call(2, &request);
+        assert!([0, 15].contains(&found.error_code), "{found:?}");
+        let request = DescribeGroupsRequest { groups: groups.clone(), ..Default::default() };
+        let described: DescribeGroupsResponse<'static> = script.link().call(5, &request);
+        if found.error_code == 0 && described.groups.iter().all(|group| group.error_code == 0) {
             return;
         }
-        assert_eq!(response.error_code, 15, "{response:?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     panic!("there is no coordinator after 15 s");

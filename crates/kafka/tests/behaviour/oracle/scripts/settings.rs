@@ -13,6 +13,7 @@ use super::super::script::Script;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const LOGGER: i8 = 8;
 
 fn describe(kind: i8, name: &'static str, keys: Option<&[&'static str]>) -> DescribeConfigsRequest<'static> {
     let resource = DescribeConfigsResource {
@@ -124,6 +125,56 @@ fn incremental_alter_configs_in_all_versions() {
         let mut twice = incremental(TOPIC, own, &[("retention.ms", 0, Some("1"))]);
         twice.resources.push(twice.resources[0].clone());
         ask("a resource twice", twice);
+    }
+    script.finish();
+}
+
+/// The logger that both brokers have.
+fn root_alone(response: &mut DescribeConfigsResponse<'static>, _: &mut Names) {
+    response.results.iter_mut().for_each(|result| result.configs.retain(|config| config.name == "root"));
+}
+
+#[test]
+fn levels_of_broker_loggers() {
+    let mut script = Script::start("levels_of_broker_loggers");
+    for version in 0..=1 {
+        let mut ask = |name: &str, node: &'static str, configs: &[(&'static str, i8, Option<&'static str>)]| {
+            let request = incremental(LOGGER, node, configs);
+            script.ask::<_, IncrementalAlterConfigsResponse<'static>>(name, version, &request);
+            let described = describe(LOGGER, "1", None);
+            script.ask_shaped(&format!("after {name}"), 4, &described, root_alone);
+        };
+        ask("debug", "1", &[("root", 0, Some("DEBUG"))]);
+        for level in ["FATAL", "ERROR", "WARN", "INFO", "TRACE"] {
+            ask(level, "1", &[("root", 0, Some(level))]);
+        }
+        for level in [Some("OFF"), Some("ALL"), Some("debug"), Some(""), Some("1"), None] {
+            ask(&format!("level {level:?}"), "1", &[("root", 0, level)]);
+        }
+        ask("removed", "1", &[("root", 1, None)]);
+        ask("appended", "1", &[("root", 2, Some("DEBUG"))]);
+        ask("subtracted", "1", &[("root", 3, Some("DEBUG"))]);
+        ask("an unknown operation", "1", &[("root", 9, Some("DEBUG"))]);
+        ask("an unknown logger", "1", &[("root", 0, Some("DEBUG")), ("no.such.logger", 0, Some("DEBUG"))]);
+        ask("an unknown logger removed", "1", &[("no.such.logger", 1, None)]);
+        ask("no logger", "1", &[("", 0, Some("DEBUG"))]);
+        ask("one twice", "1", &[("root", 0, Some("DEBUG")), ("root", 0, Some("WARN"))]);
+        ask("nothing", "1", &[]);
+        for node in ["2", "", "one", "-1"] {
+            ask(&format!("node [{node}]"), node, &[("root", 0, Some("DEBUG"))]);
+        }
+    }
+    for version in 1..=4 {
+        for node in ["1", "2", "", "one"] {
+            for keys in [None, Some(&["root", "no.such.logger"][..]), Some(&[][..])] {
+                let request = DescribeConfigsRequest {
+                    include_synonyms: true,
+                    include_documentation: version >= 3,
+                    ..describe(LOGGER, node, keys)
+                };
+                script.ask_shaped(&format!("node [{node}] keys {keys:?}"), version, &request, root_alone);
+            }
+        }
     }
     script.finish();
 }
