@@ -12,12 +12,13 @@ use super::sections::{
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
 use super::topic_config::{TopicConfig, Values};
+use super::without_effect::reason_without_effect;
 
 /// Something in the configuration file that the operator should know and that does not stop the start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigWarning {
-    #[error("{key} is accepted, and has no effect")]
-    NoEffect { key: String },
+    #[error("{key} is accepted, and has no effect: {reason}")]
+    NoEffect { key: String, reason: &'static str },
     #[error(
         "message.max.bytes ({message}) is more than socket.request.max.bytes ({request}): such batches cannot arrive"
     )]
@@ -232,9 +233,12 @@ fn unknown(key: &str) -> ConfigError {
 }
 
 fn warnings(properties: &BTreeMap<String, String>, config: &BrokerConfig) -> Vec<ConfigWarning> {
+    let warning = |key: &String| {
+        let reason = reason_without_effect(key).unwrap_or("listeners have no settings of their own");
+        ConfigWarning::NoEffect { key: key.clone(), reason }
+    };
     let no_effect = |key: &&String| broker_config_definition(key).is_none_or(|row| row.effect == Effect::None);
-    let mut warnings: Vec<ConfigWarning> =
-        properties.keys().filter(no_effect).map(|key| ConfigWarning::NoEffect { key: key.clone() }).collect();
+    let mut warnings: Vec<ConfigWarning> = properties.keys().filter(no_effect).map(warning).collect();
     let (message, request) = (config.log.topic_defaults.max_message_bytes, config.connections.request_max_bytes);
     if message > request {
         warnings.push(ConfigWarning::MessageLargerThanRequest { message, request });

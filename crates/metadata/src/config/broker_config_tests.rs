@@ -45,7 +45,10 @@ fn the_file_of_a_one_node_kafka_is_accepted() {
     assert_eq!(
         config.warnings,
         vec![
-            ConfigWarning::NoEffect { key: "controller.quorum.voters".into() },
+            ConfigWarning::NoEffect {
+                key: "controller.quorum.voters".into(),
+                reason: "the node is its own controller and the only replica",
+            },
             ConfigWarning::ControllerListener { name: "CONTROLLER".into() },
         ]
     );

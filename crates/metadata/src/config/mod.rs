@@ -18,6 +18,7 @@ mod section_values;
 mod sections;
 mod topic_config;
 mod topic_table;
+mod without_effect;
 
 pub use broker_config::{BrokerConfig, ConfigWarning};
 pub use broker_table::{broker_config_definition, broker_config_definitions};
@@ -34,3 +35,4 @@ pub use sections::{
 };
 pub use topic_config::{CompressionType, Durability, KeyIndex, Layout, TimestampType, TopicConfig};
 pub use topic_table::{topic_config_definition, topic_config_definitions};
+pub use without_effect::reason_without_effect;
