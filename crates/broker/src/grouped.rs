@@ -90,5 +90,6 @@ fn recovery(group: &GroupReport) -> LogRecovery {
         bytes_cut: group.recovery.cut.map_or(0, |cut| cut.bytes),
         segments_parked: group.recovery.parked.len(),
         indexes_rebuilt: group.views_rebuilt,
+        logs_short: 0,
     }
 }

@@ -45,6 +45,11 @@ pub(crate) fn for_each_batch(
                 offset: next,
                 reason: error.to_string(),
             })?;
+            if !batch.crc_is_valid() {
+                let (partition, offset) = (log.partition().clone(), batch.header().base_offset);
+                let reason = "its checksum does not match; restore the file from a copy".to_owned();
+                return Err(ReplayError::Batch { partition, offset, reason });
+            }
             next = batch.header().last_offset().plus(1);
             visit(&batch)?;
         }

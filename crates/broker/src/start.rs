@@ -189,6 +189,16 @@ fn report(found: &FolderReport, opened: &OpenReport, image: &ClusterImage, took_
             r.logs, r.segments_scanned, r.bytes_scanned, r.bytes_cut, r.indexes_rebuilt
         ),
     });
+    if r.segments_parked > 0 {
+        let count = r.segments_parked;
+        lines.push(format!("set aside: {count} files with what could not be read (*.parked); the log says which"));
+    }
+    if r.logs_short > 0 {
+        let count = r.logs_short;
+        lines.push(format!(
+            "failed: {count} logs end before their checkpoint: durable records are missing; the log says which"
+        ));
+    }
     lines.extend(opened.parked.iter().map(|parked| format!("parked: {parked}")));
     lines.extend(found.unreadable.iter().map(|(path, reason)| format!("unreadable: {}: {reason}", path.display())));
     lines.extend(opened.failed.iter().map(|failed| format!("failed: {failed}")));

@@ -10,6 +10,7 @@ use crate::formats::names;
 use crate::formats::offset_checkpoint::{self, OffsetsByPartition};
 use crate::partition_log::{CheckpointEntry, PartitionLog, io_error};
 use crate::small_file::{self, Loaded};
+use crate::topic_log::TopicLog;
 use mainstem_env::Fs;
 use mainstem_types::{Offset, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,6 +201,50 @@ impl DataFolder {
         written.iter().for_each(|(log, recovery_point)| log.checkpoint_written(*recovery_point));
         self.replace_ours(&mut checkpoints, positions)?;
         failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Brings what is said of these logs up to date, and leaves the others alone. One result a log, in their order: an error of one of them
+    /// is none of the others'.
+    pub fn write_checkpoints_of(&self, logs: &[(TopicLog, Offset)]) -> Vec<Result<(), Arc<OpenError>>> {
+        let groups = self.checkpoint_groups_of(logs.iter().filter_map(|(log, _)| log.as_group_partition()));
+        let mut checkpoints = self.checkpoints.lock();
+        let mut next = checkpoints.kafkas();
+        let mut written = Vec::new();
+        let mut prepare = |(log, high_watermark): &(TopicLog, Offset)| {
+            let log = match log {
+                TopicLog::Partition(log) => log,
+                TopicLog::Group(partition) => {
+                    let failed = groups.iter().find(|(folder, _)| folder == partition.folder());
+                    return failed.map_or(Ok(()), |(_, error)| Err(Arc::new(error.clone().into())));
+                }
+            };
+            if log.is_closed() {
+                // Its folder may belong to another log of the same name by now.
+                return Ok(());
+            }
+            log.check_alive().map_err(|error| Arc::new(error.into()))?;
+            let entry = log.prepare_checkpoint().map_err(|error| Arc::new(error.into()))?;
+            next.note(log.partition(), &entry, *high_watermark);
+            written.push((Arc::clone(log), entry.recovery_point));
+            Ok(())
+        };
+        let mut results: Vec<_> = logs.iter().map(&mut prepare).collect();
+        if written.is_empty() {
+            return results;
+        }
+        match self.replace_kafkas(&mut checkpoints, next) {
+            Ok(()) => written.iter().for_each(|(log, recovery_point)| log.checkpoint_written(*recovery_point)),
+            Err(error) => {
+                let error = Arc::new(error);
+                let of_files = |(result, (log, _)): &(&mut Result<(), _>, &(TopicLog, Offset))| {
+                    result.is_ok() && log.as_partition_log().is_some()
+                };
+                for (result, _) in results.iter_mut().zip(logs).filter(of_files) {
+                    *result = Err(Arc::clone(&error));
+                }
+            }
+        }
+        results
     }
 
     /// Brings what the files say of one log up to date: before it is compacted, up to its recovery point, and after that.

@@ -339,6 +339,19 @@ impl DataFolder {
         for_each(&self.groups(), GroupLog::checkpoint)
     }
 
+    /// Writes the checkpoints of the groups of these partitions; gives the folders of those that failed, and why.
+    pub(super) fn checkpoint_groups_of<'p>(
+        &self,
+        partitions: impl Iterator<Item = &'p Arc<GroupPartition>>,
+    ) -> Vec<(PathBuf, StorageError)> {
+        let folders: BTreeSet<&Path> = partitions.map(|partition| partition.folder()).collect();
+        if folders.is_empty() {
+            return Vec::new();
+        }
+        let wanted = self.groups().into_iter().filter(|group| folders.contains(group.folder()));
+        wanted.filter_map(|group| Some((group.folder().to_owned(), group.checkpoint().err()?))).collect()
+    }
+
     pub(super) fn close_groups(&self) -> Result<(), StorageError> {
         for_each(&self.groups(), GroupLog::close)
     }

@@ -26,6 +26,7 @@ impl DataFolder {
                 log_start: known.log_starts.get(&entry.partition).copied(),
                 cleaned_to: known.cleaned.get(&entry.partition).copied(),
                 foreign: self.foreign,
+                covered_to: None,
             }
         };
         let (log, recovery) = PartitionLog::open(&self.env, &entry.path, entry.partition.clone(), &facts, config)?;

@@ -29,6 +29,7 @@ use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
+use crate::metadata_files::MetadataFiles;
 use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, StoreEnv, io_error};
 use crate::small_file;
 
@@ -140,6 +141,10 @@ impl DataFolder {
             log_start: None,
             cleaned_to: None,
             foreign: false,
+            covered_to: MetadataFiles::new(Arc::clone(&self.env.fs), &folder)
+                .snapshots()?
+                .last()
+                .map(|newest| newest.end),
         };
         let (log, recovery) = PartitionLog::open(&self.env, &folder, partition, &facts, config)?;
         Ok((Arc::new(log), recovery))

@@ -1,7 +1,8 @@
 use super::*;
 use crate::AppendContext;
+use crate::topic_log::TopicLog;
 use bytes::Bytes;
-use mainstem_env::{CrashPolicy, Fault, ManualClock, MemFs, OpKind, SeededRng};
+use mainstem_env::{CrashPolicy, Fault, FaultAction, Fs, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_record::BatchBuilder;
 use mainstem_types::{LeaderEpoch, NodeId, TimestampMs};
 
@@ -261,6 +262,65 @@ fn a_creation_that_failed_half_way_can_be_repeated() {
     let log = create().unwrap();
     append(&log, 1);
     assert!(matches!(create(), Err(OpenError::Exists { .. })), "not over data");
+}
+
+#[test]
+fn of_many_that_are_created_one_that_cannot_be_is_told_and_the_others_are_there() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let wanted: Vec<_> = (0..3).map(|index| (partition("orders", index), TopicId([7; 16]), config())).collect();
+    let faults = [
+        Fault::of(OpKind::CreateDir, 1).on("orders-1").with(FaultAction::NoSpace),
+        Fault::of(OpKind::Open, 1).on("orders-1/").with(FaultAction::NoSpace),
+        // What a process without free descriptors sees.
+        Fault::of(OpKind::Open, 3).on("orders-1/"),
+        Fault::of(OpKind::Write, 1).on("orders-1/partition.metadata").with(FaultAction::NoSpace),
+    ];
+    for (met, fault) in (1..).zip(faults) {
+        fs.plan_fault(fault.clone());
+        let created = folder.create_logs(&wanted).unwrap();
+        assert_eq!(fs.faults_met(), met, "{fault:?}");
+        assert!(created[0].is_ok() && created[2].is_ok(), "{created:?}");
+        let error = created[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains("orders-1"), "it says where: {error}");
+        fs.clear_faults();
+        append(&folder.create_log(&wanted[1].0, TopicId([7; 16]), config()).unwrap(), 1);
+        for log in created.iter().flatten() {
+            folder.delete_log(log, Duration::ZERO).unwrap();
+        }
+        fs.remove_dir_all(Path::new("/data/orders-1")).unwrap();
+    }
+}
+
+#[test]
+fn a_log_whose_disk_fails_is_not_the_concern_of_the_others_checkpoints() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let bad = folder.create_log(&partition("bad", 0), TopicId([7; 16]), config()).unwrap();
+    let good = folder.create_log(&partition("good", 0), TopicId([8; 16]), config()).unwrap();
+    for log in [&bad, &good] {
+        append(log, 30);
+        log.raise_log_start(Offset(20), Offset(30)).unwrap();
+    }
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on("bad-0"));
+    let logs = [&bad, &good].map(|log| (TopicLog::from(Arc::clone(log)), Offset(30)));
+    let written = folder.write_checkpoints_of(&logs);
+    assert!(written[0].as_ref().unwrap_err().to_string().contains("bad-0"));
+    assert!(written[1].is_ok());
+    assert!(bad.failure().is_some() && good.failure().is_none());
+    let again = folder.write_checkpoints_of(&logs);
+    assert!(again[0].is_err() && again[1].is_ok(), "it stays so: {again:?}");
+    // All of them, as once a minute: the error tells, what is good is written.
+    good.raise_log_start(Offset(25), Offset(30)).unwrap();
+    let _ = folder.write_checkpoints(&with_watermarks(&[bad, Arc::clone(&good)]));
+    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+    let opened = |topic: &str| {
+        let entry = report.partitions.iter().find(|entry| &*entry.partition.topic == topic).unwrap();
+        folder.open_log(entry, config()).unwrap().0
+    };
+    assert_eq!(opened("good").log_start(), Offset(25));
+    let bad = opened("bad");
+    assert!(bad.log_start() <= bad.log_end(), "nothing above what the disk has was written down");
 }
 
 #[test]

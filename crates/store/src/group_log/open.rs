@@ -295,8 +295,10 @@ impl Opening<'_> {
             // For a moment the place of what the files knew.
             let by_files = std::mem::replace(&mut state.idle_end, Offset::NONE);
             if state.from_nothing {
-                state.next_offset = state.next_offset.max(by_files).max(state.log_start);
+                state.next_offset = state.next_offset.max(by_files);
             }
+            // Offsets below the log start were given, whatever became of their records.
+            state.next_offset = state.next_offset.max(state.log_start);
             let end = state.next_offset;
             state.queue.skip_to(end);
             let start = state.shares.iter().find(|share| share.segment >= first);

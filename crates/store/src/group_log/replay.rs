@@ -31,6 +31,7 @@ pub(super) struct Replay<'a> {
     views: Option<Views<'a>>,
     /// Entries from here on are not looked at.
     until: u64,
+    begun: bool,
 }
 
 /// The views that are made.
@@ -47,11 +48,11 @@ pub(super) struct Views<'a> {
 impl<'a> Replay<'a> {
     /// Checks alone. `next_segment`: what a checkpoint says about the file in which it lies.
     pub(super) fn check(next_segment: Option<u64>) -> Replay<'static> {
-        Replay { next_segment, views: None, until: u64::MAX }
+        Replay { next_segment, views: None, until: u64::MAX, begun: false }
     }
 
     pub(super) fn make(next_segment: Option<u64>, views: Views<'a>) -> Replay<'a> {
-        Replay { next_segment, views: Some(views), until: u64::MAX }
+        Replay { next_segment, views: Some(views), until: u64::MAX, begun: false }
     }
 
     /// Stops before a position.
@@ -73,11 +74,16 @@ impl<'a> Replay<'a> {
 
 impl EntryScanner for Replay<'_> {
     fn begin_segment(&mut self, start: Location) -> bool {
+        let is_first = !std::mem::replace(&mut self.begun, true);
         if start.position > 0 {
             // In the middle of a file, as a checkpoint says.
             return true;
         }
-        self.next_segment.take() == Some(start.segment.0)
+        let follows = self.next_segment == Some(start.segment.0);
+        if follows || is_first {
+            self.next_segment = None;
+        }
+        follows
     }
 
     fn scan(&mut self, location: Location, bytes: &[u8]) -> Scan {

@@ -136,7 +136,6 @@ impl State {
         }
         self.marks.observe(first, header.max_timestamp.0);
         self.add_share(header, placed);
-        self.check();
     }
 
     fn add_share(&mut self, header: &BatchHeader, placed: &Placed) {

@@ -142,10 +142,15 @@ impl PartitionLog {
         let unsynced = state.unsynced_indexes.first().copied().unwrap_or(durable_end);
         // Files of segments that are gone from the log may still be there, because they could not be renamed.
         let left_over = self.journal.first_segment().is_some_and(|left| left < segment_base(first));
+        let log_start = match self.failure() {
+            None => state.log_start,
+            // What a power cut leaves of it may end below.
+            Some(_) => state.log_start.min(durable_end),
+        };
         let entry = CheckpointEntry {
             recovery_point: durable_end.min(unsynced).min(state.next_offset),
-            log_start: state.log_start,
-            log_start_matters: state.log_start > first || left_over,
+            log_start,
+            log_start_matters: log_start > first || left_over,
             cleaned_to: state.cleaned_to,
         };
         state.checkpointed = Some(entry);

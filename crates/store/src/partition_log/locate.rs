@@ -62,15 +62,20 @@ impl Look<'_> {
         }
         let start =
             self.index_start(base, segment_end, |entry| i64::from(entry.relative_offset) <= offset.0 - base.0)?;
-        let mut found = segment_end;
+        let (mut found, mut next, mut wrong) = (segment_end, base, None);
         self.walk(Span { base, start, end: segment_end }, |position, header| {
+            if header.base_offset < next {
+                wrong = Some(position);
+                return Step::Stop;
+            }
+            next = header.next_offset();
             if header.last_offset() >= offset {
                 found = position;
                 return Step::Stop;
             }
             Step::Next
         })?;
-        Ok(found)
+        wrong.map_or(Ok(found), |position| Err(self.log.corrupt(base, position)))
     }
 
     /// The position of the last indexed batch that fulfils the condition; 0 if there is none. An entry that the log contradicts

@@ -7,6 +7,7 @@
 
 pub(crate) mod active_index;
 mod append;
+mod checked;
 pub(crate) mod durability;
 pub(crate) mod epochs;
 mod flush;
@@ -137,6 +138,7 @@ pub struct PartitionLog {
     state: Mutex<State>,
     durability: Arc<Durability>,
     hints: Mutex<locate::Hints>,
+    checked: checked::Checked,
     /// An error of the disk outside the journal: in an index or a checkpoint of this log.
     failed: OnceLock<StorageError>,
 }

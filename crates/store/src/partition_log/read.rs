@@ -114,6 +114,7 @@ impl Look<'_> {
         if end <= start {
             return Ok(Some(Reading::default()));
         }
+        self.check(Span { base, start, end: place.end }, end, place.next)?;
         if end == place.end {
             self.log.hints.lock().add(place.next, self.number, Location::new(segment_base(base), end));
         }

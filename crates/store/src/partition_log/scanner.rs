@@ -118,8 +118,13 @@ impl EntryScanner for RecoveryScanner<'_> {
             Err(FramingError::LengthTooSmall { .. }) => return Scan::Corrupt { reason: "a batch length below 49" },
             Err(FramingError::UnsupportedMagic { .. }) => return Scan::Corrupt { reason: "not a batch of format 2" },
         };
-        if let Err(reason) = check_order(view.header(), self.next_offset, location) {
+        let header = view.header();
+        if let Err(reason) = check_order(header, self.next_offset, location) {
             return Scan::Corrupt { reason };
+        }
+        // The checksum does not cover the offset.
+        if header.base_offset > self.next_offset.max(self.durable_before) && !self.gaps_allowed {
+            return Scan::Corrupt { reason: "offsets are missing" };
         }
         if !view.crc_is_valid() {
             return Scan::Corrupt { reason: "a checksum does not match" };

@@ -133,8 +133,10 @@ pub struct LogRecovery {
     pub segments_scanned: usize,
     pub bytes_scanned: u64,
     pub bytes_cut: u64,
-    /// Segments that do not follow from what is before them; renamed to `.parked`, not deleted.
+    /// Files with what could not be read or does not belong to its log, under names that say so (`.parked`); nothing is deleted.
     pub segments_parked: usize,
+    /// Logs that end before their recovery point: durable records are missing.
+    pub logs_short: usize,
     pub indexes_rebuilt: usize,
 }
 
@@ -145,6 +147,7 @@ impl std::ops::AddAssign for LogRecovery {
         self.bytes_scanned += other.bytes_scanned;
         self.bytes_cut += other.bytes_cut;
         self.segments_parked += other.segments_parked;
+        self.logs_short += other.logs_short;
         self.indexes_rebuilt += other.indexes_rebuilt;
     }
 }

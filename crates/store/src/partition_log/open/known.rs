@@ -23,13 +23,19 @@ impl Opening<'_> {
     pub(super) fn scan_start(&self) -> Result<ScanStart, OpenError> {
         let segments = &self.listing.segments;
         let first = segments.first().copied().unwrap_or(self.facts.log_start.unwrap_or(Offset::ZERO));
-        let known = self.facts.recovery_point.filter(|point| self.epochs.is_some() && *point >= first);
+        let known = self.facts.recovery_point.max(self.facts.covered_to);
+        let known = known.filter(|point| self.epochs.is_some() && *point >= first);
         let Some(point) = known.filter(|_| !segments.is_empty()) else {
             return Ok(ScanStart { from: RecoverFrom::Start, offset: first, index: None });
         };
         let base = segments[segments.partition_point(|base| *base <= point).saturating_sub(1)];
-        for snapshot in self.listing.snapshots.iter().rev().filter(|offset| **offset > base && **offset <= point) {
-            if self.snapshot(*snapshot)?.is_none() {
+        let covered = self.facts.covered_to;
+        let mut places: Vec<Offset> = self.listing.snapshots.iter().copied().chain(covered).collect();
+        places.retain(|offset| *offset > base && *offset <= point);
+        places.sort_unstable();
+        for snapshot in places.iter().rev() {
+            // Who keeps metadata has no state of producers.
+            if Some(*snapshot) != covered && self.snapshot(*snapshot)?.is_none() {
                 continue;
             }
             let interval = self.config.index_interval_bytes;

@@ -1,5 +1,6 @@
 //! Creating and opening: trust what is known to be good, scan the rest, make lost views again.
 
+mod aside;
 mod known;
 
 use std::io;
@@ -10,6 +11,7 @@ use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::formats::{epoch_checkpoint, names, partition_metadata};
 use crate::partition_log::active_index::ActiveIndex;
+use crate::partition_log::checked::Checked;
 use crate::partition_log::durability::Durability;
 use crate::partition_log::epochs::Epochs;
 use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
@@ -43,6 +45,8 @@ pub struct OpenFacts {
     pub cleaned_to: Option<Offset>,
     /// A Kafka was killed on this folder: it may have compacted further than the checkpoints say.
     pub foreign: bool,
+    /// What is below is known from elsewhere: a snapshot of the metadata has it. Damage there is not looked for.
+    pub covered_to: Option<Offset>,
 }
 
 impl PartitionLog {
@@ -91,12 +95,19 @@ impl PartitionLog {
         facts: &OpenFacts,
         config: Arc<LogConfig>,
     ) -> Result<(PartitionLog, LogRecovery), OpenError> {
-        let opening = Opening::begin(env, folder, partition, facts, config)?;
+        let mut opening = Opening::begin(env, folder, partition, facts, config)?;
+        opening.set_misplaced_aside()?;
         let trusted = opening.trusted_end()?;
         let opened = match trusted {
             Some(end) => opening.open_trusted(end)?,
             None => opening.open_scanning()?,
         };
+        if facts.log_start.is_some_and(|log_start| log_start > opened.next_offset) && opening.holds_data()? {
+            // What the log start says is gone may be all that is left: a power cut took the end, or the number is wrong.
+            drop(opened);
+            opening.park_segments()?;
+            return PartitionLog::open(env, folder, opening.partition, facts, opening.config);
+        }
         opening.assemble(opened)
     }
 }
@@ -112,6 +123,8 @@ struct Opening<'a> {
     topic_id: Option<TopicId>,
     /// `None`: the file is absent or damaged while there is data. It is made again from the batches.
     epochs: Option<Epochs>,
+    /// Segments that were set aside because they begin before their names.
+    misplaced: usize,
 }
 
 /// What came out of either way to open.
@@ -157,7 +170,7 @@ impl<'a> Opening<'a> {
                 None
             }
         };
-        Ok(Opening { env, folder, partition, facts, config, listing, topic_id, epochs })
+        Ok(Opening { env, folder, partition, facts, config, listing, topic_id, epochs, misplaced: 0 })
     }
 
     fn segment_file<R>(
@@ -183,8 +196,9 @@ impl<'a> Opening<'a> {
         let (end, len) = self.segment_file(last, |segment| Ok((segment.load_end(interval)?, segment.len)))?;
         let Some(end) = end else { return Ok(None) };
         let has_epochs = self.epochs.is_some() || end.next_offset == self.listing.segments[0];
-        let nothing_new = self.facts.recovery_point == Some(end.next_offset);
-        Ok((has_epochs && (self.facts.clean || nothing_new)).then_some((end, len)))
+        // An orderly stop notes the end as the recovery point: if the bytes tell another end, they are looked at.
+        let as_noted = self.facts.recovery_point.map(|point| point == end.next_offset);
+        Ok((has_epochs && as_noted.unwrap_or(self.facts.clean)).then_some((end, len)))
     }
 
     fn open_trusted(&self, (end, end_position): (SegmentEnd, u64)) -> Result<Opened, OpenError> {
@@ -200,7 +214,11 @@ impl<'a> Opening<'a> {
             producers,
             snapshot,
             with_aborted: self.settle_transaction_indexes(end.next_offset)?,
-            recovery: LogRecovery { indexes_rebuilt: rebuilt.len(), ..LogRecovery::default() },
+            recovery: LogRecovery {
+                indexes_rebuilt: rebuilt.len(),
+                segments_parked: self.misplaced,
+                ..LogRecovery::default()
+            },
             rebuilt,
         })
     }
@@ -235,7 +253,9 @@ impl<'a> Opening<'a> {
         recovery.segments_scanned = report.segments_scanned as usize;
         recovery.bytes_scanned = report.bytes_scanned;
         recovery.bytes_cut = report.cut.map_or(0, |cut| cut.bytes);
-        recovery.segments_parked = report.parked.len();
+        recovery.segments_parked = report.parked.len() + self.misplaced;
+        let ends_short = self.facts.recovery_point.is_some_and(|point| scanner.next_offset < point);
+        recovery.logs_short = usize::from(ends_short);
         rebuilt.append(&mut scanner.rebuilt);
         recovery.indexes_rebuilt = rebuilt.len();
         let end = self.end_of(&journal)?;
@@ -312,6 +332,7 @@ impl<'a> Opening<'a> {
             }
         }
         let first = bases.first().copied().unwrap_or(opened.next_offset);
+        let checked = Checked::new(opened.index.base, opened.end_position);
         let mut state = State::new(segments, opened.index, opened.end_position, opened.next_offset);
         state.log_start = self.facts.log_start.unwrap_or(first).clamp(first, opened.next_offset);
         state.active.jitter_ms =
@@ -352,6 +373,7 @@ impl<'a> Opening<'a> {
             state: Mutex::new(state),
             durability,
             hints: Mutex::default(),
+            checked,
             failed: OnceLock::new(),
         };
         if let Some(log_start) = self.facts.log_start.filter(|log_start| *log_start > log.log_end()) {

@@ -1,0 +1,361 @@
+//! Every file of a data folder is damaged in every way: a byte changed, cut, emptied, removed, copied to another name of its kind. The
+//! node starts all the same, serves what is right and nothing else, says what is not right, and keeps what it cannot read.
+//!
+//! By default some bytes and lengths of each file are looked at; `MAINSTEM_SEED=<n>` chooses others, `MAINSTEM_FULL=1` takes all.
+//! A failure says what reproduces it.
+
+mod support;
+
+#[path = "damage/folder.rs"]
+mod folder;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use folder::{Folder, Kind, Left, ROOT, files, kind};
+use mainstem_broker::{Isolation, OFFSETS_TOPIC, Partition};
+use mainstem_env::{Fs, MemFs, SeededRng};
+use mainstem_record::{BatchView, Batches};
+use mainstem_store::ReadChunk;
+use mainstem_types::Offset;
+use support::ledger::PartitionFacts;
+use support::{Client, Node};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Damage {
+    Flipped { at: usize, bits: u8 },
+    Cut { to: usize },
+    Emptied,
+    Removed,
+    CopiedTo(PathBuf),
+}
+
+impl Damage {
+    fn apply(&self, fs: &MemFs, path: &Path, bytes: &[u8]) {
+        let write = |path: &Path, bytes: &[u8]| fs.atomic_write(path, bytes).expect("a disk in memory");
+        match self {
+            Damage::Flipped { at, bits } => {
+                let mut bytes = bytes.to_vec();
+                bytes[*at] ^= bits;
+                write(path, &bytes);
+            }
+            Damage::Cut { to } => write(path, &bytes[..*to]),
+            Damage::Emptied => write(path, &[]),
+            Damage::Removed => fs.remove_file(path).expect("a disk in memory"),
+            Damage::CopiedTo(other) => write(other, bytes),
+        }
+    }
+}
+
+fn is_full() -> bool {
+    std::env::var_os("MAINSTEM_FULL").is_some()
+}
+
+fn seed() -> u64 {
+    std::env::var("MAINSTEM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Places below `len`: all of them, or a few, the first and the last among them.
+fn places(len: usize, some: usize, rng: &SeededRng) -> Vec<usize> {
+    if is_full() || len <= some {
+        return (0..len).collect();
+    }
+    let mut places: Vec<usize> = (0..some).map(|_| rng.below(len as u64) as usize).collect();
+    places.extend([0, len - 1]);
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+fn damages(path: &Path, bytes: &[u8], rng: &SeededRng) -> Vec<Damage> {
+    let mut all = vec![Damage::Emptied, Damage::Removed];
+    // Files that are mostly zeros are interesting at their beginning.
+    let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    all.extend(places(len, 3, rng).into_iter().map(|at| Damage::Flipped { at, bits: 1 << rng.below(8) }));
+    all.extend(places(len, 1, rng).into_iter().filter(|to| *to > 0).map(|to| Damage::Cut { to }));
+    all.extend(other_name(path).map(Damage::CopiedTo));
+    all
+}
+
+/// Another name that a file of this kind may have: numbers in it are one greater, partitions another one.
+fn other_name(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 20 {
+        let number: u64 = name[..digits].parse().ok()?;
+        let step = if path.to_str()?.contains("/mainstem/") { 1 << 20 } else { 1 };
+        return Some(path.with_file_name(format!("{:020}{}", number + step, &name[digits..])));
+    }
+    if name == "partition.metadata" || name == "leader-epoch-checkpoint" {
+        // The folder of a partition that nobody created.
+        let folder = path.parent()?.with_file_name("plain-9");
+        return path.to_str()?.contains("/plain-0/").then(|| folder.join(name));
+    }
+    name.ends_with("-offset-checkpoint").then(|| path.with_file_name("cleaner-offset-checkpoint"))
+}
+
+/// One look at a damaged folder.
+struct Look<'f> {
+    folder: &'f Folder,
+    path: &'f Path,
+    damage: Damage,
+    /// The files before the start, the damaged one among them.
+    before: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Look<'_> {
+    fn fail(&self, what: &str) -> ! {
+        let Look { folder, path, damage, .. } = self;
+        panic!("{:?}, {} {damage:?}: {what} (MAINSTEM_SEED={})", folder.left, path.display(), seed());
+    }
+
+    fn take(folder: &Folder, path: &Path, bytes: &[u8], damage: Damage) {
+        let fs = folder.copy();
+        if let Damage::CopiedTo(other) = &damage {
+            fs.create_dir_all_synced(other.parent().expect("a folder")).expect("a disk in memory");
+            if fs.exists(other).expect("a disk in memory") {
+                return;
+            }
+        }
+        damage.apply(&fs, path, bytes);
+        let look = Look { folder, path, damage, before: files(&fs) };
+        match Node::start(&fs, &folder.clock, &folder.settings, 11) {
+            Err(error) => look.refused(&fs, &error.to_string()),
+            Ok(node) => look.started(&node),
+        }
+    }
+
+    /// What may cost records, if they are said to be missing.
+    fn is_truth(&self) -> bool {
+        kind(self.path) == Kind::Records && !matches!(self.damage, Damage::CopiedTo(_))
+    }
+
+    /// A start may be refused where going on would lose more: whose folder it is, or what its topics are, is not known. Then the
+    /// reason says what to do, and everything is as it was.
+    fn refused(&self, fs: &MemFs, error: &str) {
+        if !matches!(kind(self.path), Kind::Identity | Kind::Metadata) {
+            self.fail(&format!("the start is refused: {error}"));
+        }
+        if !["/data", "__cluster_metadata", "node "].iter().any(|named| error.contains(named)) {
+            self.fail(&format!("the reason names nothing: {error}"));
+        }
+        let after = files(fs);
+        for (path, bytes) in &self.before {
+            let is_mark =
+                [".lock", "abort"].iter().any(|mark| path.ends_with(mark)) || path.ends_with(".kafka_cleanshutdown");
+            if !is_mark
+                && kind(path) != Kind::View
+                && after.get(path) != Some(bytes)
+                && !self.is_kept(path, bytes, &after)
+            {
+                self.fail(&format!("refused, and {} changed", path.display()));
+            }
+        }
+    }
+
+    fn started(&self, node: &Node) {
+        if support::broker_panics() > 0 {
+            self.fail("a thread panicked");
+        }
+        let mut client = Client::new(node, self.folder.ledger.clone());
+        client.next_value += 1_000_000;
+        let mut lost = false;
+        for ((id, index), facts) in &self.folder.ledger.partitions {
+            let name = &self.folder.ledger.topics[id].name;
+            if name == OFFSETS_TOPIC {
+                continue;
+            }
+            match node.partition(*id, *index) {
+                Some(partition) => lost |= !self.records(&partition, facts),
+                None => {
+                    let named = node.said.iter().any(|line| line.contains(&format!("{name}-{index}")));
+                    let metadata = kind(self.path) == Kind::Metadata;
+                    if !named || !(self.is_truth() || metadata) {
+                        self.fail(&format!("{name}-{index} is not served; said: {:?}", node.said));
+                    }
+                    lost = true;
+                }
+            }
+        }
+        if lost && !self.is_truth() && kind(self.path) != Kind::Metadata {
+            self.fail(&format!("records are missing; said: {:?}", node.said));
+        }
+        // Of a group the broker says it by the log alone, if the end is torn.
+        let is_tail = matches!(self.damage, Damage::Cut { .. } | Damage::Emptied | Damage::Removed)
+            || self.folder.left == Left::Killed;
+        let says = ["set aside", "failed", "unreadable", "parked"];
+        let said = node.said.iter().any(|line| says.iter().any(|word| line.contains(word)));
+        if lost && !said && !self.is_told_to_readers(node) && !is_tail {
+            self.fail(&format!("records are missing, and nobody said so: {:?}", node.said));
+        }
+        self.kept(&files(&node.fs));
+        self.goes_on(&mut client);
+    }
+
+    /// Whether everything is there that was acknowledged. What is there must be right.
+    fn records(&self, partition: &Partition, facts: &PartitionFacts) -> bool {
+        let place = format!("{}-{}", partition.topic, partition.index);
+        let known: HashMap<i64, &str> =
+            facts.records.iter().filter_map(|record| Some((record.offset?, record.value.as_str()))).collect();
+        let seen = match read(partition) {
+            Ok(seen) => seen,
+            // Named to whoever reads.
+            Err(_) if self.is_truth() => return false,
+            Err(error) => self.fail(&format!("{place} cannot be read: {error}")),
+        };
+        for (offset, value) in &seen {
+            match known.get(&offset.0) {
+                Some(known) if known == value => {}
+                None if value == "aborted" || value.is_empty() => {}
+                known => self.fail(&format!("{place}: {value} at {offset}, where {known:?} was")),
+            }
+        }
+        let log_start = facts.log_start.0;
+        let free = kind(self.path) == Kind::LogStarts;
+        let expected = facts.records.iter().filter(|record| record.offset.is_some_and(|offset| offset >= log_start));
+        let missing = expected.filter(|record| !seen.iter().any(|(_, value)| *value == record.value)).count();
+        if seen.iter().any(|(offset, _)| offset.0 < log_start) && !free && !self.is_truth() {
+            self.fail(&format!("{place}: deleted records are back"));
+        }
+        missing == 0 || free
+    }
+
+    fn is_told_to_readers(&self, node: &Node) -> bool {
+        let topics = node.broker.topics();
+        let mut partitions = topics.iter().flat_map(|topic| topic.partitions.iter());
+        partitions.any(|partition| read(partition).is_err())
+    }
+
+    /// Nothing that holds records or metadata went: it lies where it was, or beside it.
+    fn kept(&self, after: &BTreeMap<PathBuf, Vec<u8>>) {
+        for (path, bytes) in &self.before {
+            let kind = kind(path);
+            if matches!(kind, Kind::Records | Kind::Metadata) && !self.is_kept(path, bytes, after) {
+                self.fail(&format!("{} is not there any more as it was", path.display()));
+            }
+        }
+    }
+
+    /// The bytes are where they were, or in a file whose name says that it was set aside, or in two parts in both.
+    fn is_kept(&self, path: &Path, bytes: &[u8], after: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let has_name =
+            |other: &Path| other.file_name().and_then(|other| other.to_str()).is_some_and(|o| o.starts_with(name));
+        let beside: Vec<&[u8]> =
+            after.iter().filter(|(other, _)| has_name(other)).map(|(_, bytes)| bytes.as_slice()).collect();
+        let is_there = |bytes: &[u8]| bytes.iter().all(|b| *b == 0) || beside.iter().any(|o| o.starts_with(bytes));
+        let common = |other: &[u8]| other.iter().zip(bytes).take_while(|(one, other)| one == other).count();
+        if is_there(bytes) || beside.iter().any(|first| is_there(&bytes[common(first)..])) {
+            return true;
+        }
+        // What a snapshot of the metadata covers may go, and what was cut by the damage itself.
+        let is_cut = path == self.path && matches!(self.damage, Damage::Cut { .. });
+        kind(path) == Kind::Metadata && (is_cut || beside.iter().any(|rest| !rest.is_empty() && bytes.ends_with(rest)))
+    }
+
+    /// What is served takes new records, and gives them back.
+    fn goes_on(&self, client: &mut Client<'_>) {
+        let topics: Vec<_> = client.node.broker.topics().iter().cloned().collect();
+        for topic in topics.iter().filter(|topic| !topic.is_internal()) {
+            if client.ledger.topic_named(&topic.name) != Some(topic.id) {
+                continue;
+            }
+            for partition in &topic.partitions {
+                let end = partition.log().log_end();
+                let facts = client.ledger.partition(topic.id, partition.index.0);
+                // Offsets that were lost are given again.
+                facts.records.retain(|record| record.offset.is_none_or(|offset| offset < end.0));
+                if !client.produce(&topic.name, partition.index.0, 1) {
+                    self.fail(&format!("{}-{} takes no records", topic.name, partition.index));
+                }
+            }
+        }
+        if !client.create(&[("afterwards", 1, &[])]) {
+            self.fail("no topic can be created");
+        }
+    }
+}
+
+/// What consumers see that check checksums: offsets and values. `Err`: what they or the broker say of damage.
+fn read(partition: &Partition) -> Result<Vec<(Offset, String)>, String> {
+    let positions = partition.positions();
+    let mut seen = Vec::new();
+    let mut next = positions.log_start;
+    while next < positions.high_watermark {
+        let read = partition.read(next, 1 << 16, true, Isolation::ReadUncommitted).map_err(|e| e.to_string())?;
+        let mut bytes = Vec::new();
+        for chunk in &read.reading.chunks {
+            match chunk {
+                ReadChunk::Bytes(part) => bytes.extend_from_slice(part),
+                ReadChunk::Slice(slice) => bytes.extend_from_slice(&slice.read().map_err(|e| e.to_string())?),
+            }
+        }
+        let from = next;
+        for batch in Batches::new(&bytes) {
+            let batch = batch.map_err(|error| error.to_string())?;
+            if !batch.crc_is_valid() {
+                return Err(format!("the batch at {} has a wrong checksum", batch.header().base_offset));
+            }
+            values(&batch, positions.log_start, &mut seen)?;
+            next = batch.header().next_offset();
+        }
+        if next <= from {
+            return Err(format!("nothing can be read at {from} below {positions:?}"));
+        }
+    }
+    Ok(seen)
+}
+
+fn values(batch: &BatchView<'_>, from: Offset, seen: &mut Vec<(Offset, String)>) -> Result<(), String> {
+    let mut scratch = Vec::new();
+    for record in batch.records(&mut scratch, 1 << 20).map_err(|error| error.to_string())? {
+        let record = record.map_err(|error| error.to_string())?;
+        if record.offset >= from {
+            let value = if batch.header().attributes.is_control() { b"" } else { record.value.unwrap_or_default() };
+            seen.push((record.offset, String::from_utf8_lossy(value).into_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn every_file(left: Left, which: impl Fn(Kind, &str) -> bool) {
+    let folder = Folder::make(left);
+    let all = files(&folder.fs);
+    let rng = SeededRng::new(seed());
+    let (mut count, mut failures) = (0, Vec::new());
+    for (path, bytes) in &all {
+        let text = path.strip_prefix(ROOT).expect("in the folder").to_str().expect("text");
+        if !which(kind(path), text) {
+            continue;
+        }
+        for damage in damages(path, bytes, &rng) {
+            let look = || Look::take(&folder, path, bytes, damage);
+            if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)) {
+                failures.push(panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "it panicked".to_owned()));
+            }
+            count += 1;
+        }
+    }
+    println!("{left:?}: {count} damages");
+    assert!(count > 0, "there is nothing to damage");
+    assert!(failures.is_empty(), "{} of {count} went wrong:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn is_grouped(text: &str) -> bool {
+    text.starts_with("mainstem/")
+}
+
+macro_rules! files {
+    ($($test:ident: $left:ident, $which:expr;)*) => {
+        $(#[test] fn $test() { every_file(Left::$left, $which); })*
+    };
+}
+
+files! {
+    files_of_partitions_after_an_orderly_stop: Orderly, |kind, text| text.contains('/') && kind != Kind::Metadata && !is_grouped(text);
+    files_of_partitions_after_a_kill: Killed, |kind, text| text.contains('/') && kind != Kind::Metadata && !is_grouped(text);
+    metadata_after_an_orderly_stop: Orderly, |kind, _| kind == Kind::Metadata;
+    metadata_after_a_kill: Killed, |kind, _| kind == Kind::Metadata;
+    small_files_after_an_orderly_stop: Orderly, |_, text| !text.contains('/');
+    small_files_after_a_kill: Killed, |_, text| !text.contains('/');
+}
