@@ -88,22 +88,21 @@ impl TailCache {
     /// Up to `max` bytes from `at` on; `None` if the first of them is not here.
     fn read(&self, at: Location, max: usize) -> Option<Bytes> {
         let slot = self.ring.lock();
-        let ring = slot.as_ref()?;
-        if at.segment != ring.end.segment || at.position >= ring.end.position {
-            return None;
+        let (first, second) = slot.as_ref()?.find(at, max)?;
+        Some(Bytes::from([first, second].concat()))
+    }
+
+    /// Fills the buffer with what is at `at`. `false`: not all of it is here.
+    fn read_into(&self, at: Location, buffer: &mut [u8]) -> bool {
+        let slot = self.ring.lock();
+        let Some((first, second)) = slot.as_ref().and_then(|ring| ring.find(at, buffer.len())) else { return false };
+        if first.len() + second.len() < buffer.len() {
+            return false;
         }
-        let back = (ring.end.position - at.position) as usize;
-        let from = ring.bytes.len().checked_sub(back)?;
-        let count = back.min(max);
-        let (first, second) = ring.bytes.as_slices();
-        let mut bytes = Vec::with_capacity(count);
-        if from < first.len() {
-            bytes.extend_from_slice(&first[from..first.len().min(from + count)]);
-        }
-        let rest = count - bytes.len();
-        let second_from = (from + bytes.len()) - first.len().min(from + bytes.len());
-        bytes.extend_from_slice(&second[second_from..second_from + rest]);
-        Some(Bytes::from(bytes))
+        let (head, tail) = buffer.split_at_mut(first.len());
+        head.copy_from_slice(first);
+        tail.copy_from_slice(second);
+        true
     }
 
     pub(crate) fn clear(&self, budget: &TailBudget) {
@@ -118,6 +117,20 @@ impl TailCache {
 }
 
 impl Ring {
+    /// Up to `max` bytes from `at` on, in two parts; `None` if the first of them is not here.
+    fn find(&self, at: Location, max: usize) -> Option<(&[u8], &[u8])> {
+        if at.segment != self.end.segment || at.position >= self.end.position {
+            return None;
+        }
+        let back = (self.end.position - at.position) as usize;
+        let from = self.bytes.len().checked_sub(back)?;
+        let to = from + back.min(max);
+        let (first, second) = self.bytes.as_slices();
+        let middle = first.len();
+        let in_first = &first[from.min(middle)..to.min(middle)];
+        Some((in_first, &second[from.max(middle) - middle..to.max(middle) - middle]))
+    }
+
     /// Gets room for `len` more bytes if the limits allow it.
     fn grow(&mut self, budget: &TailBudget, limit: usize, len: usize) {
         let needed = self.bytes.len() + len;
@@ -138,6 +151,11 @@ impl Journal {
     /// whole entries at the end.
     pub fn tail(&self, at: Location, max: usize) -> Option<Bytes> {
         self.tail.read(at, max)
+    }
+
+    /// Fills the buffer with what is at `at`, from memory alone. `false`: the tail cache does not hold all of it.
+    pub fn tail_into(&self, at: Location, buffer: &mut [u8]) -> bool {
+        self.tail.read_into(at, buffer)
     }
 }
 

@@ -85,6 +85,10 @@ proptest! {
                 if let Some(bytes) = cache.read(at(position as u64), max) {
                     prop_assert_eq!(&bytes[..], &written[position..(position + max).min(written.len())]);
                 }
+                let mut buffer = vec![0; max];
+                let all = cache.read(at(position as u64), max).filter(|bytes| bytes.len() == max);
+                prop_assert_eq!(cache.read_into(at(position as u64), &mut buffer), all.is_some());
+                prop_assert!(all.is_none_or(|bytes| bytes == buffer));
             }
         }
     }

@@ -7,11 +7,9 @@
 //! A position is that of an entry in all files together. A file ends with a blank whose length reaches to where the next file begins; the
 //! bytes behind the blank's header are never written.
 
-use std::io::{self, IoSlice};
-use std::path::PathBuf;
+use std::io::IoSlice;
 use std::sync::Arc;
 
-use mainstem_env::{FileSlice, Residency};
 use mainstem_journal::{
     AppendError, Journal, JournalOptions, Location, ReadError as JournalReadError, RollError, SegmentBase,
 };
@@ -19,6 +17,7 @@ use mainstem_record::{BatchHeader, HEADER_SIZE as BATCH_HEADER_SIZE};
 use parking_lot::Mutex;
 
 use super::GroupOptions;
+use super::entry_reader::{EntryReader, READS_NOWAIT_MAX};
 use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
 
 /// The largest entry that a scan believes in: files may have been larger than they are configured now.
@@ -130,71 +129,28 @@ impl CommitLog {
         }
     }
 
-    /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in memory.
-    pub(crate) fn batch_slice(
-        &self,
-        position: u64,
-        size: u32,
-        wait: bool,
-    ) -> Result<Option<FileSlice>, JournalReadError> {
-        let at = self.location(position)?.plus(HEADER_SIZE as u64);
-        let len = u64::from(size) - HEADER_SIZE as u64;
-        if wait {
-            return self.journal.slice(at, len).map(Some);
-        }
-        let Some(slice) = self.journal.slice_nowait(at, len)? else { return Ok(None) };
-        let resident = slice.file.residency(slice.position, slice.len);
-        Ok(Some(slice).filter(|_| matches!(resident, Ok(Residency::Resident))))
+    /// For reading entries. `wait`: the disk may be waited for.
+    pub(crate) fn reader(&self, wait: bool) -> EntryReader<'_> {
+        EntryReader { log: self, wait, file: None, reads_left: READS_NOWAIT_MAX }
     }
 
-    /// Reads bytes of one file into the buffer. `false`, never waiting: they are not in memory.
-    pub(crate) fn read(&self, position: u64, buffer: &mut [u8], wait: bool) -> Result<bool, JournalReadError> {
-        let at = self.location(position)?;
-        if let Some(bytes) = self.journal.tail(at, buffer.len())
-            && bytes.len() == buffer.len()
-        {
-            buffer.copy_from_slice(&bytes);
-            return Ok(true);
-        }
-        if wait {
-            let count = self.journal.read_at(at, buffer)?;
-            return if count == buffer.len() { Ok(true) } else { Err(self.cut_short(at)) };
-        }
-        let Some(slice) = self.journal.slice_nowait(at, buffer.len() as u64)? else { return Ok(false) };
-        let failed = |source| JournalReadError::Io { path: self.path(at), source };
-        match slice.file.try_read_at_nowait(buffer, slice.position).map_err(failed)? {
-            Some(count) if count == buffer.len() => Ok(true),
-            Some(_) | None => {
-                let resident = slice.file.residency(slice.position, slice.len).map_err(failed)?;
-                if resident != Residency::Resident {
-                    return Ok(false);
-                }
-                slice.file.read_exact_at(buffer, slice.position).map_err(failed)?;
-                Ok(true)
-            }
-        }
+    /// Reads bytes of one file into the buffer.
+    pub(crate) fn read(&self, position: u64, buffer: &mut [u8]) -> Result<(), JournalReadError> {
+        self.reader(true).read(position, buffer).map(|_| ())
     }
 
     /// The header of the batch of an entry.
     pub(crate) fn batch_header(&self, position: u64) -> Result<BatchHeader, JournalReadError> {
         let mut bytes = [0; BATCH_HEADER_SIZE];
-        self.read(position + HEADER_SIZE as u64, &mut bytes, true)?;
+        self.read(position + HEADER_SIZE as u64, &mut bytes)?;
         Ok(BatchHeader::read(&bytes))
     }
 
     /// The whole batch of an entry.
     pub(crate) fn batch(&self, position: u64, size: u32) -> Result<Vec<u8>, JournalReadError> {
         let mut bytes = vec![0; (size as usize).saturating_sub(HEADER_SIZE)];
-        self.read(position + HEADER_SIZE as u64, &mut bytes, true)?;
+        self.read(position + HEADER_SIZE as u64, &mut bytes)?;
         Ok(bytes)
-    }
-
-    fn cut_short(&self, at: Location) -> JournalReadError {
-        JournalReadError::Io { path: self.path(at), source: io::ErrorKind::UnexpectedEof.into() }
-    }
-
-    fn path(&self, at: Location) -> PathBuf {
-        self.journal.dir().join(at.segment.to_string())
     }
 
     /// Cuts everything from a location on.

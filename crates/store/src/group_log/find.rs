@@ -182,10 +182,10 @@ impl GroupLog {
             return None;
         }
         let mut head = [0; HEADER_SIZE + mainstem_record::HEADER_SIZE];
-        log.read(position, &mut head, true).ok()?;
+        log.read(position, &mut head).ok()?;
         let header = EntryHeader::decode(&head).ok()?;
         let mut bytes = vec![0; header.stored_len()];
-        log.read(position, &mut bytes, true).ok()?;
+        log.read(position, &mut bytes).ok()?;
         commit_log_entry::decode(&bytes).ok()?;
         bytes.drain(..HEADER_SIZE);
         Some((header, bytes))

@@ -26,9 +26,10 @@ mod append;
 mod checkpoint;
 mod civil_time;
 mod commit_log;
+mod entry_reader;
 mod find;
 mod flush;
-mod inspect;
+pub(crate) mod inspect;
 mod key_index;
 mod open;
 mod partition;
@@ -205,6 +206,7 @@ impl GroupLog {
         for partition in &gone {
             partition.close_for_deletion();
             self.core.waiting.forget(&partition.key());
+            self.core.env.indexes.forget(partition.state.lock().queue.number());
             let dir = self.core.queue_dir(partition.partition());
             match self.core.fs().remove_dir_all(&dir) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -38,8 +38,9 @@ impl GroupPartition {
         partition: TopicPartition,
         topic_id: TopicId,
         config: Arc<LogConfig>,
-        state: State,
+        mut state: State,
     ) -> Arc<GroupPartition> {
+        state.queue.set_number(core.env.next_log_number());
         let durability = Arc::new(Durability::new(state.next_offset));
         core.waiting.know((topic_id, partition.partition), &durability);
         Arc::new(GroupPartition {

@@ -66,10 +66,14 @@ pub(crate) struct Queue {
     dir: PathBuf,
     topic_id: TopicId,
     file_entries: i64,
+    /// Under which readers keep files open; another one when files may be made again.
+    number: u64,
     /// Offsets below are in the files.
     written: i64,
     end: i64,
     tail: VecDeque<Run>,
+    /// The last runs of `tail` that are not in the files, or not wholly.
+    waiting: usize,
     /// The folder is there, with the topic's id in it.
     exists: bool,
     /// Files with bytes that no sync covered, by their first offset.
@@ -93,14 +97,25 @@ impl Queue {
             dir,
             topic_id,
             file_entries: i64::from(file_entries.max(1)),
+            number: 0,
             written: start.0,
             end: start.0,
             tail: VecDeque::new(),
+            waiting: 0,
             exists: false,
             unsynced: Vec::new(),
             names_unsynced: false,
             syncing: Syncing::default(),
         }
+    }
+
+    /// Readers keep files open under this number from now on.
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Takes the files over as a queue of the offsets `start..end`, whose last entry is `last`; what is behind is cut. `false`: they do
@@ -193,23 +208,20 @@ impl Queue {
         }
         self.end = run.end();
         self.tail.push_back(run);
+        self.waiting += 1;
     }
 
     /// Whether so much waits that it is to be written.
     pub(crate) fn is_write_due(&self) -> bool {
-        self.end - self.written >= ENTRIES_WAITING_MAX || self.runs_waiting() >= RUNS_WAITING_MAX
-    }
-
-    fn runs_waiting(&self) -> usize {
-        self.tail.len() - self.tail.partition_point(|run| run.end() <= self.written)
+        self.end - self.written >= ENTRIES_WAITING_MAX || self.waiting >= RUNS_WAITING_MAX
     }
 
     /// Writes what waits.
     pub(crate) fn write(&mut self, fs: &dyn Fs) -> io::Result<()> {
         if self.written < self.end {
             self.create(fs)?;
-            let mut buffer = Vec::new();
-            let first = self.tail.partition_point(|run| run.end() <= self.written);
+            let mut buffer = Vec::with_capacity((self.end - self.written) as usize * ENTRY_SIZE);
+            let first = self.tail.len() - self.waiting;
             let mut from = self.written;
             for run in self.tail.range(first..) {
                 // No record has the offsets of a gap.
@@ -223,6 +235,7 @@ impl Queue {
             }
             self.write_entries(fs, self.written, &buffer)?;
             self.written = self.end;
+            self.waiting = 0;
         }
         while self.tail.len() > RUNS_KEPT_MAX {
             self.tail.pop_front();
@@ -271,7 +284,7 @@ impl Queue {
 
     /// Lets go of what is in memory and written.
     pub(crate) fn release(&mut self) {
-        self.tail.retain(|run| run.end() > self.written);
+        self.tail.drain(..self.tail.len() - self.waiting);
         self.tail.shrink_to_fit();
     }
 
@@ -314,11 +327,11 @@ impl Queue {
     }
 
     pub(crate) fn files_of(&self) -> QueueFiles {
-        QueueFiles { dir: self.dir.clone(), file_entries: self.file_entries }
+        QueueFiles { dir: self.dir.clone(), file_entries: self.file_entries, number: self.number }
     }
 
     fn read_files(&self, fs: &dyn Fs, range: std::ops::Range<i64>) -> io::Result<Vec<QueueEntry>> {
-        self.files_of().read(fs, range)
+        self.files_of().read_once(fs, range)
     }
 
     /// Cuts the queue: it ends at `end` from now on.
@@ -334,6 +347,7 @@ impl Queue {
         }
         self.end = end.0;
         self.written = self.written.min(end.0);
+        self.waiting = self.tail.len() - self.tail.partition_point(|run| run.end() <= self.written);
         if self.exists { self.cut_files(fs) } else { Ok(()) }
     }
 

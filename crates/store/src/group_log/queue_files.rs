@@ -1,11 +1,17 @@
 //! The files of a consume queue.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use mainstem_env::{Fs, OpenOptions};
+use mainstem_env::{File, Fs, OpenOptions};
+use mainstem_types::Offset;
 
-use crate::formats::queue_entry::{ENTRY_SIZE, QueueEntry};
+use super::entry_reader::read_nowait;
+use crate::formats::queue_entry::{self, ENTRY_SIZE, QueueEntry};
+use crate::partition_log::StoreEnv;
+use crate::partition_log::index_cache::OpenIndex;
 
 /// Tells whose queue it is.
 pub(super) const ID_FILE: &str = "partition.metadata";
@@ -52,28 +58,65 @@ impl Unsynced {
 pub(crate) struct QueueFiles {
     pub(super) dir: PathBuf,
     pub(super) file_entries: i64,
+    /// Under which open files are kept.
+    pub(super) number: u64,
 }
 
 impl QueueFiles {
     /// The first offset that is not in the file of `offset`.
     pub(crate) fn end_of_file(&self, offset: i64) -> i64 {
-        (offset.max(0) / self.file_entries + 1) * self.file_entries
+        self.begin_of_file(offset) + self.file_entries
     }
 
-    /// The entries of these offsets, of one file; fewer where it ends.
-    pub(crate) fn read(&self, fs: &dyn Fs, range: std::ops::Range<i64>) -> io::Result<Vec<QueueEntry>> {
-        let first = range.start.max(0) / self.file_entries * self.file_entries;
+    fn begin_of_file(&self, offset: i64) -> i64 {
+        offset.max(0) / self.file_entries * self.file_entries
+    }
+
+    /// Reads the entries of these offsets, of one file, into the buffer; fewer where it ends. Files stay open for the next reader.
+    /// `wait`: the disk may be waited for; else [`io::ErrorKind::WouldBlock`] if something is not in memory, or not open.
+    pub(crate) fn read(&self, env: &StoreEnv, range: Range<i64>, wait: bool, buffer: &mut Vec<u8>) -> io::Result<()> {
+        buffer.clear();
+        let first = self.begin_of_file(range.start);
+        let Some(file) = self.open(env, first, wait)? else { return Ok(()) };
         let end = range.end.min(first + self.file_entries);
-        if end <= range.start {
-            return Ok(Vec::new());
-        }
-        let file = match fs.open(&file_path(&self.dir, first), &OpenOptions::read()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file?,
+        buffer.resize((end - range.start).max(0) as usize * ENTRY_SIZE, 0);
+        let position = ((range.start - first) as usize * ENTRY_SIZE) as u64;
+        let count = match wait {
+            true => file.read_full_at(buffer, position)?,
+            false => read_nowait(file.as_ref(), buffer, position)?.ok_or(io::ErrorKind::WouldBlock)?,
         };
-        let mut bytes = vec![0; (end - range.start) as usize * ENTRY_SIZE];
+        buffer.truncate(count);
+        Ok(())
+    }
+
+    fn open(&self, env: &StoreEnv, first: i64, wait: bool) -> io::Result<Option<Arc<dyn File>>> {
+        let base = Offset(first);
+        if let Some(open) = env.indexes.get(self.number, base) {
+            return Ok(Some(Arc::clone(&open.file)));
+        }
+        if !wait {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let Some(file) = open_file(env.fs.as_ref(), &file_path(&self.dir, first))? else { return Ok(None) };
+        env.indexes.insert(self.number, base, Arc::new(OpenIndex::new(Arc::clone(&file))));
+        Ok(Some(file))
+    }
+
+    /// As [`QueueFiles::read`], opening the file for this one read.
+    pub(crate) fn read_once(&self, fs: &dyn Fs, range: Range<i64>) -> io::Result<Vec<QueueEntry>> {
+        let first = self.begin_of_file(range.start);
+        let Some(file) = open_file(fs, &file_path(&self.dir, first))? else { return Ok(Vec::new()) };
+        let end = range.end.min(first + self.file_entries);
+        let mut bytes = vec![0; (end - range.start).max(0) as usize * ENTRY_SIZE];
         let count = file.read_full_at(&mut bytes, ((range.start - first) as usize * ENTRY_SIZE) as u64)?;
-        Ok(crate::formats::queue_entry::decode(&bytes[..count]).collect())
+        Ok(queue_entry::decode(&bytes[..count]).collect())
+    }
+}
+
+fn open_file(fs: &dyn Fs, path: &Path) -> io::Result<Option<Arc<dyn File>>> {
+    match fs.open(path, &OpenOptions::read()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
     }
 }
 

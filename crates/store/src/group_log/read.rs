@@ -5,17 +5,22 @@ use mainstem_journal::ReadError as JournalReadError;
 use mainstem_types::Offset;
 
 use super::GroupPartition;
+use super::entry_reader::EntryReader;
 use super::queue::{Span, push_span};
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::HEADER_SIZE;
+use crate::formats::queue_entry::{self, ENTRY_SIZE};
 use crate::partition_log::{ReadChunk, ReadRequest, Reading};
 
 /// Batches up to this size are copied; sending a larger one from its file is cheaper.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Bytes that are read in one go.
-const RUN_BYTES_MAX: usize = 256 << 10;
-/// Queue entries that are read in one go.
+const RUN_BYTES_MAX: u64 = 256 << 10;
+/// What lies between two entries is read with them up to this size: that is cheaper than another system call.
+const GAP_BYTES_MAX: u64 = 2 << 10;
+/// Queue entries that are read in one go: first, and after that.
 const ENTRIES_READ: i64 = 1024;
+const ENTRIES_READ_ON: i64 = 8192;
 
 impl GroupPartition {
     /// Whole batches from `from` on. Empty at the log end and at or above `upper`. May wait for the disk.
@@ -67,28 +72,29 @@ impl GroupPartition {
         let mut next = from.0;
         // One entry more, which tells whether the last batch ends before it.
         let end = upper.plus(1).min(self.log_end()).0;
+        let (mut entries, mut entries_max) = (Vec::new(), ENTRIES_READ);
         while next < end {
             let (look, files) = {
                 let state = self.state.lock();
-                (state.queue.look(next, upper.0, bytes_max), state.queue.files_of())
+                let look = state.queue.look(next, upper.0, bytes_max);
+                let files = look.in_files.is_some().then(|| state.queue.files_of());
+                (look, files)
             };
-            let Some(range) = look.in_files else {
+            let (Some(range), Some(files)) = (look.in_files, files) else {
                 look.spans.iter().for_each(|span| push_span(&mut spans, span.position, span.size, span.last_offset));
                 break;
             };
-            if !wait {
-                return Err(ReadError::WouldBlock);
-            }
-            let range = range.start..range.end.min(range.start + ENTRIES_READ);
-            let entries = files.read(self.core.fs(), range).map_err(|error| self.queue_unreadable(error))?;
-            if entries.is_empty() {
+            let range = range.start..range.end.min(range.start + entries_max);
+            entries_max = ENTRIES_READ_ON;
+            files.read(&self.core.env, range, wait, &mut entries).map_err(|error| self.queue_unreadable(error))?;
+            if entries.len() < ENTRY_SIZE {
                 if next < self.log_start().0 {
                     return Err(ReadError::Gone { partition: self.partition.clone() });
                 }
                 // No record has an offset in the rest of this file.
                 next = files.end_of_file(next);
             }
-            for entry in entries {
+            for entry in queue_entry::decode(&entries) {
                 if entry.size > HEADER_SIZE as u32 {
                     push_span(&mut spans, entry.position, entry.size, next);
                 }
@@ -110,22 +116,24 @@ impl GroupPartition {
     /// Reads the batches, in order.
     fn gather(&self, spans: &[Span], wait: bool) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
+        let mut reader = self.core.log.reader(wait);
         let mut copied = BytesMut::new();
         let mut rest = spans;
         while let Some(first) = rest.first() {
             let size = first.size as usize - HEADER_SIZE;
             if size <= COPIED_BYTES_MAX {
-                let count = neighbours(rest);
-                self.copy(&rest[..count], &mut copied, wait)?;
+                if copied.is_empty() {
+                    copied.reserve(small_bytes(rest));
+                }
+                let file_end = reader.end_of_file(first.position).map_err(|error| self.unreadable(error))?;
+                let count = neighbours(rest, file_end);
+                self.copy(&mut reader, &rest[..count], &mut copied)?;
                 rest = &rest[count..];
                 continue;
             }
             push_copied(&mut reading, &mut copied);
-            let slice = self.core.log.batch_slice(first.position, first.size, wait);
+            let slice = reader.batch(first.position, first.size);
             let slice = slice.map_err(|error| self.unreadable(error))?.ok_or(ReadError::WouldBlock)?;
-            if slice.len != size as u64 {
-                return Err(ReadError::Gone { partition: self.partition.clone() });
-            }
             reading.bytes += size;
             reading.chunks.push(ReadChunk::Slice(slice));
             rest = &rest[1..];
@@ -134,23 +142,23 @@ impl GroupPartition {
         Ok(reading)
     }
 
-    /// Appends the batches of neighbouring entries to `copied`: one read, from which the headers between them are taken out.
-    fn copy(&self, spans: &[Span], copied: &mut BytesMut, wait: bool) -> Result<(), ReadError> {
-        let Some(first) = spans.first() else { return Ok(()) };
-        let total: usize = spans.iter().map(|span| span.size as usize).sum();
+    /// Appends the batches of entries that lie close together to `copied`: one read, from which what lies between them is taken out.
+    fn copy(&self, reader: &mut EntryReader<'_>, spans: &[Span], copied: &mut BytesMut) -> Result<(), ReadError> {
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
+        let begin = first.position + HEADER_SIZE as u64;
         let start = copied.len();
-        // The first header is not read at all.
-        copied.resize(start + total - HEADER_SIZE, 0);
-        let read = self.core.log.read(first.position + HEADER_SIZE as u64, &mut copied[start..], wait);
-        if !read.map_err(|error| self.unreadable(error))? {
+        copied.resize(start + (last.position + u64::from(last.size) - begin) as usize, 0);
+        if !reader.read(begin, &mut copied[start..]).map_err(|error| self.unreadable(error))? {
             return Err(ReadError::WouldBlock);
         }
-        let (mut to, mut from) = (start, start);
+        let mut to = start;
         for span in spans {
+            let from = start + (span.position + HEADER_SIZE as u64 - begin) as usize;
             let size = span.size as usize - HEADER_SIZE;
-            copied.copy_within(from..from + size, to);
+            if from != to {
+                copied.copy_within(from..from + size, to);
+            }
             to += size;
-            from += size + HEADER_SIZE;
         }
         copied.truncate(to);
         Ok(())
@@ -168,6 +176,9 @@ impl GroupPartition {
     }
 
     fn queue_unreadable(&self, error: std::io::Error) -> ReadError {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            return ReadError::WouldBlock;
+        }
         let path = self.core.queue_dir(&self.partition);
         ReadError::Storage(StorageError { action: "read", path, error: error.into() })
     }
@@ -181,13 +192,20 @@ fn push_copied(reading: &mut Reading, copied: &mut BytesMut) {
     }
 }
 
-/// How many of the first entries lie one behind the other, are small, and may be read in one go.
-fn neighbours(spans: &[Span]) -> usize {
-    let (mut count, mut bytes) = (1, spans[0].size as usize);
+/// Bytes of the batches up to the first one that is not copied.
+fn small_bytes(spans: &[Span]) -> usize {
+    let sizes = spans.iter().map(|span| span.size as usize - HEADER_SIZE);
+    sizes.take_while(|size| *size <= COPIED_BYTES_MAX).sum()
+}
+
+/// How many of the first entries lie close together in one file, are small, and may be read in one go.
+fn neighbours(spans: &[Span], file_end: u64) -> usize {
+    let end = |span: &Span| span.position + u64::from(span.size);
+    let mut count = 1;
     for pair in spans.windows(2) {
-        let adjacent = pair[0].position + u64::from(pair[0].size) == pair[1].position;
-        bytes += pair[1].size as usize;
-        if !adjacent || pair[1].size as usize - HEADER_SIZE > COPIED_BYTES_MAX || bytes > RUN_BYTES_MAX {
+        let close = pair[1].position.checked_sub(end(&pair[0])).is_some_and(|gap| gap <= GAP_BYTES_MAX);
+        let small = pair[1].size as usize - HEADER_SIZE <= COPIED_BYTES_MAX;
+        if !close || !small || end(&pair[1]) > file_end || end(&pair[1]) - spans[0].position > RUN_BYTES_MAX {
             break;
         }
         count += 1;

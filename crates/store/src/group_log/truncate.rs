@@ -154,6 +154,8 @@ impl GroupLog {
             state.queue = old.queue;
             let end = state.next_offset;
             state.queue.truncate(self.core.fs(), end)?;
+            self.core.env.indexes.forget(state.queue.number());
+            state.queue.set_number(self.core.env.next_log_number());
             partition.durability.truncate(end);
         }
         Ok(())

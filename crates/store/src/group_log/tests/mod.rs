@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod keys;
 mod model;
+mod read;
 mod recovery;
 mod retention;
 mod truncate;

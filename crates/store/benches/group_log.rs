@@ -1,0 +1,257 @@
+//! Layouts `topic` and `shared`: appends of many topics to one commit log, and reads of one of them, beside the same with files of
+//! each partition: `cargo bench -p mainstem-store --bench group_log`.
+//!
+//! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. What is read goes through a socket of the loopback, so that
+//! copies (many small batches) and slices of files (large ones) are compared as a client sees them.
+//!
+//! Times are those for which the thread had a processor: what else the machine does changes them little.
+
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use mainstem_env::{Clock, RealClock, RealFs, RealRng};
+use mainstem_record::BatchBuilder;
+use mainstem_store::{
+    AppendContext, GroupLog, GroupOptions, LogConfig, Origin, PartitionLog, ReadChunk, ReadRequest, StoreEnv, TopicLog,
+};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId, TopicPartition};
+
+const RECORD_BYTES: usize = 1000;
+/// Past it what was appended is dropped.
+const KEPT_BYTES: usize = 512 << 20;
+/// What readers read in.
+const FILLED_BYTES: usize = 256 << 20;
+
+/// Nanoseconds for which this thread had a processor.
+struct CpuTime;
+
+impl Measurement for CpuTime {
+    type Intermediate = u64;
+    type Value = u64;
+
+    fn start(&self) -> u64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    fn end(&self, start: u64) -> u64 {
+        self.start() - start
+    }
+
+    fn add(&self, one: &u64, other: &u64) -> u64 {
+        one + other
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, value: &u64) -> f64 {
+        *value as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Layout {
+    Partition,
+    Shared,
+}
+
+impl Layout {
+    fn name(self) -> &'static str {
+        match self {
+            Layout::Partition => "partition",
+            Layout::Shared => "shared",
+        }
+    }
+}
+
+struct Bench {
+    _folder: tempfile::TempDir,
+    group: Option<GroupLog>,
+    logs: Vec<TopicLog>,
+    now: TimestampMs,
+}
+
+impl Bench {
+    fn new(layout: Layout, topics: usize) -> Bench {
+        let folder = tempfile::tempdir().expect("a folder for the bench");
+        let clock = Arc::new(RealClock::new());
+        let now = clock.wall_ms();
+        let env = StoreEnv::new(Arc::new(RealFs), clock, Arc::new(RealRng), 64 << 20, 1).expect("a thread");
+        let config = LogConfig { segment_bytes: 64 << 20, file_delete_delay_ms: 0, ..LogConfig::default() };
+        let config = Arc::new(config);
+        let group = matches!(layout, Layout::Shared).then(|| {
+            let options = GroupOptions { file_bytes: 64 << 20, ..GroupOptions::default() };
+            GroupLog::open(&env, &folder.path().join("group"), options, &[], true).expect("a new group").0
+        });
+        let log = |number: usize| {
+            let name = TopicPartition::new(format!("bench{number}"), PartitionIndex(0));
+            let id = TopicId((number as u128 + 1).to_be_bytes());
+            match &group {
+                Some(group) => TopicLog::Group(group.create(name, id, Arc::clone(&config))),
+                None => {
+                    let path = folder.path().join(name.to_string());
+                    let log = PartitionLog::create(&env, &path, name, id, Arc::clone(&config));
+                    TopicLog::Partition(Arc::new(log.expect("a new log")))
+                }
+            }
+        };
+        let logs = (0..topics).map(log).collect();
+        Bench { logs, group, now, _folder: folder }
+    }
+
+    /// The same amount in every topic, in turns.
+    fn filled(layout: Layout, topics: usize) -> Bench {
+        let bench = Bench::new(layout, topics);
+        let batch = batch(bench.now);
+        for _ in 0..FILLED_BYTES / batch.len() / topics {
+            bench.logs.iter().for_each(|log| bench.append(log, &batch));
+        }
+        bench.group.iter().for_each(|group| {
+            group.checkpoint().expect("a sound disk");
+            // Twice, so that what is in memory is let go: readers behind the tail are measured.
+            group.release_idle();
+            group.release_idle();
+        });
+        bench
+    }
+
+    fn append(&self, log: &TopicLog, batch: &Bytes) {
+        let context = AppendContext {
+            origin: Origin::Client,
+            leader_epoch: LeaderEpoch(0),
+            now: self.now,
+            zstd_allowed: true,
+            unpacked_bytes_max: i32::MAX as usize,
+        };
+        black_box(log.append(batch, &context).expect("the disk has room"));
+    }
+
+    /// Drops what was written, so that a run needs little space.
+    fn forget(&self) {
+        for log in &self.logs {
+            let end = log.log_end();
+            log.raise_log_start(end, end).expect("within the log");
+            log.retention_pass(self.now, end).expect("the files are ours");
+            log.remove_due_files();
+        }
+        self.group.iter().for_each(|group| {
+            group.remove_unneeded().expect("the files are ours");
+            group.remove_due_files();
+        });
+    }
+}
+
+fn batch(now: TimestampMs) -> Bytes {
+    let mut builder = BatchBuilder::new();
+    builder.append(now, None, Some(&vec![7; RECORD_BYTES]), &[]);
+    Bytes::from(builder.build().expect("a small batch"))
+}
+
+fn appends(criterion: &mut Criterion<CpuTime>) {
+    let mut group = criterion.benchmark_group("append 1 KiB");
+    for (layout, topics) in [
+        (Layout::Partition, 1),
+        (Layout::Shared, 1),
+        (Layout::Shared, 100),
+        (Layout::Partition, 1000),
+        (Layout::Shared, 1000),
+    ] {
+        let bench = Bench::new(layout, topics);
+        let batch = batch(bench.now);
+        let (mut appended, mut next) = (0, 0);
+        group.throughput(Throughput::Bytes(batch.len() as u64));
+        group.bench_function(BenchmarkId::new(layout.name(), format!("{topics} topics")), |bencher| {
+            bencher.iter(|| {
+                bench.append(&bench.logs[next], &batch);
+                next = (next + 1) % topics;
+                appended += batch.len();
+                if appended > KEPT_BYTES {
+                    appended = 0;
+                    bench.forget();
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A client that takes everything.
+fn sink() -> TcpStream {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a listener");
+    let (mut taken, _) = listener.accept().expect("a connection");
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while taken.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    });
+    stream
+}
+
+/// Reads up to 1 MiB and sends it; gives the bytes.
+fn read(log: &TopicLog, from: Offset, socket: Option<&mut TcpStream>) -> usize {
+    let request = ReadRequest { from, max_bytes: 1 << 20, upper: log.log_end(), min_one_batch: true };
+    let reading = log.read(&request).expect("a sound log");
+    let Some(socket) = socket else { return black_box(reading).bytes };
+    for chunk in &reading.chunks {
+        match chunk {
+            ReadChunk::Bytes(bytes) => socket.write_all(bytes).expect("a sink"),
+            ReadChunk::Slice(slice) => {
+                let (mut position, end) = (slice.position, slice.position + slice.len);
+                while position < end {
+                    let left = (end - position) as usize;
+                    position += slice.file.send_to(socket.as_fd(), position, left).expect("a sink") as u64;
+                }
+            }
+        }
+    }
+    reading.bytes
+}
+
+/// Bytes that this process has read, from the page cache or elsewhere.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+}
+
+fn reads(criterion: &mut Criterion<CpuTime>) {
+    let mut socket = sink();
+    let mut group = criterion.benchmark_group("read behind the tail");
+    for (layout, topics) in [(Layout::Partition, 1), (Layout::Shared, 1), (Layout::Shared, 100), (Layout::Shared, 1000)]
+    {
+        let bench = Bench::filled(layout, topics);
+        let (before, looked) = (bytes_read(), read(&bench.logs[topics / 2], Offset::ZERO, None));
+        println!("{topics} topics: {looked} bytes looked up by reading {}", bytes_read() - before);
+        let mut topic = 0;
+        group.throughput(Throughput::Bytes(looked as u64));
+        for sent in [false, true] {
+            let name = if sent { "sent" } else { "looked up" };
+            let id = BenchmarkId::new(format!("{}, {name}", layout.name()), format!("{topics} topics"));
+            group.bench_function(id, |bencher| {
+                bencher.iter(|| {
+                    topic = (topic + 1) % topics;
+                    read(&bench.logs[topic], Offset::ZERO, sent.then_some(&mut socket))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().with_measurement(CpuTime);
+    targets = appends, reads
+}
+criterion_main!(benches);

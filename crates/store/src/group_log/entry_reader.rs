@@ -1,0 +1,115 @@
+//! Reading entries of the commit log: from the tail cache, else from the page cache, else from the disk.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mainstem_env::{File, FileSlice, Residency};
+use mainstem_journal::{Location, ReadError, SegmentBase};
+
+use super::commit_log::CommitLog;
+use crate::formats::commit_log_entry::HEADER_SIZE;
+
+/// Reads of a look that never waits; past them the look is a long one, also if all of it is in memory: about half a millisecond.
+pub(super) const READS_NOWAIT_MAX: u32 = 1024;
+
+/// One look at the commit log. Reads in the same file share the look-up of it.
+pub(crate) struct EntryReader<'l> {
+    pub(super) log: &'l CommitLog,
+    /// Whether the disk may be waited for.
+    pub(super) wait: bool,
+    /// The file of the last read, as long as it was then.
+    pub(super) file: Option<(SegmentBase, FileSlice)>,
+    pub(super) reads_left: u32,
+}
+
+impl EntryReader<'_> {
+    /// Reads bytes of one file into the buffer. `false`, never waiting: they are not in memory.
+    pub(crate) fn read(&mut self, position: u64, buffer: &mut [u8]) -> Result<bool, ReadError> {
+        let at = self.locate(position)?;
+        if self.log.journal.tail_into(at, buffer) {
+            return Ok(true);
+        }
+        if !self.find(at, buffer.len() as u64)? || (!self.wait && self.reads_left == 0) {
+            return Ok(false);
+        }
+        let Some((_, slice)) = &self.file else { return Ok(false) };
+        let read = match self.wait {
+            true => slice.file.read_exact_at(buffer, at.position).map(|()| true),
+            false => {
+                self.reads_left -= 1;
+                read_nowait(slice.file.as_ref(), buffer, at.position).map(|count| count == Some(buffer.len()))
+            }
+        };
+        read.map_err(|source| ReadError::Io { path: self.path(at), source })
+    }
+
+    /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in memory.
+    pub(crate) fn batch(&mut self, position: u64, size: u32) -> Result<Option<FileSlice>, ReadError> {
+        let at = self.locate(position)?.plus(HEADER_SIZE as u64);
+        let len = u64::from(size) - HEADER_SIZE as u64;
+        if !self.find(at, len)? {
+            return Ok(None);
+        }
+        let slice = self.file.as_ref().map(|(_, file)| FileSlice::new(Arc::clone(&file.file), at.position, len));
+        let in_memory = |slice: &FileSlice| matches!(slice.file.residency(at.position, len), Ok(Residency::Resident));
+        Ok(slice.filter(|slice| self.wait || in_memory(slice)))
+    }
+
+    /// Up to which position the entries lie in the same file as the one at this position, as far as that is known.
+    pub(crate) fn end_of_file(&mut self, position: u64) -> Result<u64, ReadError> {
+        let at = self.locate(position)?;
+        let known = self.find(at, 0)?;
+        Ok(self.file.as_ref().filter(|_| known).map_or(position, |(base, file)| base.0 + file.len))
+    }
+
+    fn locate(&self, position: u64) -> Result<Location, ReadError> {
+        match &self.file {
+            Some((base, file)) if position >= base.0 && position < base.0 + file.len => {
+                Ok(Location::new(*base, position - base.0))
+            }
+            _ => self.log.location(position),
+        }
+    }
+
+    /// Gets hold of the file that has these bytes. `false`, never waiting: it is not open.
+    fn find(&mut self, at: Location, len: u64) -> Result<bool, ReadError> {
+        let end = at.position + len;
+        if self.file.as_ref().is_some_and(|(base, file)| *base == at.segment && end <= file.len) {
+            return Ok(true);
+        }
+        let (begin, journal) = (Location::new(at.segment, 0), &self.log.journal);
+        let file = match self.wait {
+            true => Some(journal.slice(begin, u64::MAX)?),
+            false => journal.slice_nowait(begin, u64::MAX)?,
+        };
+        let Some(file) = file else { return Ok(false) };
+        if end > file.len {
+            let (dir, len) = (journal.dir().to_owned(), file.len);
+            return Err(ReadError::PastEnd { dir, location: at, len });
+        }
+        self.file = Some((at.segment, file));
+        Ok(true)
+    }
+
+    fn path(&self, at: Location) -> PathBuf {
+        self.log.journal.dir().join(at.segment.to_string())
+    }
+}
+
+/// Reads what is in memory; fewer bytes than asked for only where the file ends. `None`: not all of it is in memory.
+pub(super) fn read_nowait(file: &dyn File, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.try_read_at_nowait(&mut buffer[filled..], position + filled as u64)? {
+            Some(0) => break,
+            Some(count) => filled += count,
+            // Not every file system reads without waiting, even where the system can tell what is in memory.
+            None => match file.residency(position, buffer.len() as u64)? {
+                Residency::Resident => return file.read_full_at(buffer, position).map(Some),
+                Residency::Partial | Residency::Unknown => return Ok(None),
+            },
+        }
+    }
+    Ok(Some(filled))
+}
