@@ -34,6 +34,12 @@ fn group_value<'a, M: Message<'a> + std::fmt::Debug>(bytes: &'a [u8]) -> Result<
     decode_versioned::<M>(bytes).map(|(value, version)| (debug_value::of(&value), version))
 }
 
+/// A control record's value: its version stands in front and is a field as well.
+fn mark<'a, M: Message<'a> + std::fmt::Debug>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
+    let (version, _) = read_version(bytes)?;
+    M::decode(&mut Reader::new(bytes), version).map(|value| (debug_value::of(&value), version))
+}
+
 /// Decodes by the number that a key begins with.
 macro_rules! by_number {
     ($number:expr, $reader:expr, $value:expr, $($key_number:pat => $key:ident, $content:ident;)*) => {
@@ -92,11 +98,11 @@ pub(crate) fn control(key: &[u8], value: &[u8]) -> Result<Decoded, String> {
             let epoch = ControlRecord::coordinator_epoch(value).map_err(text)?;
             Ok((json!({ "coordinator_epoch": epoch }), 0))
         }
-        ControlKind::LeaderChange => group_value::<wire::LeaderChangeMessage>(value),
-        ControlKind::SnapshotHeader => group_value::<wire::SnapshotHeaderRecord>(value),
-        ControlKind::SnapshotFooter => group_value::<wire::SnapshotFooterRecord>(value),
-        ControlKind::KRaftVersion => group_value::<wire::KRaftVersionRecord>(value),
-        ControlKind::KRaftVoters => group_value::<wire::VotersRecord>(value),
+        ControlKind::LeaderChange => mark::<wire::LeaderChangeMessage>(value),
+        ControlKind::SnapshotHeader => mark::<wire::SnapshotHeaderRecord>(value),
+        ControlKind::SnapshotFooter => mark::<wire::SnapshotFooterRecord>(value),
+        ControlKind::KRaftVersion => mark::<wire::KRaftVersionRecord>(value),
+        ControlKind::KRaftVoters => mark::<wire::VotersRecord>(value),
     };
     let (data, version) = decoded.map_err(|error| error.to_string())?;
     Ok(Decoded { kind: format!("{kind:?}"), version: Some(version), data })
@@ -107,6 +113,7 @@ mod tests {
     use super::*;
     use mainstem_kafka_wire::records::{OffsetCommitKey, OffsetCommitValue};
     use mainstem_kafka_wire::{encode_key, encode_versioned};
+    use mainstem_types::NodeId;
 
     #[test]
     fn a_committed_offset_is_shown_with_its_names() {
@@ -127,5 +134,10 @@ mod tests {
         let mark = ControlRecord::EndTransaction { committed: true, coordinator_epoch: 7 };
         let decoded = control(&mark.key(), &mark.value()).unwrap();
         assert_eq!((decoded.kind.as_str(), &decoded.data), ("Commit", &json!({ "coordinator_epoch": 7 })));
+        let leader = NodeId(3);
+        let mark = ControlRecord::LeaderChange { leader, voters: vec![leader], granting_voters: Vec::new() };
+        let decoded = control(&mark.key(), &mark.value()).unwrap();
+        assert_eq!((decoded.kind.as_str(), &decoded.data["leader_id"]), ("LeaderChange", &json!(3)));
+        assert_eq!(decoded.data["voters"][0]["voter_id"], 3);
     }
 }

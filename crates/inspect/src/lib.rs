@@ -1,4 +1,5 @@
-//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing: what is in a file ([`dump`]).
+//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing: what is in a file ([`dump()`]), and whether all files say
+//! the same ([`verify()`]).
 //!
 //! What is guaranteed:
 //!
@@ -14,7 +15,9 @@ mod key_index_file;
 mod kind;
 mod line;
 mod scan;
+pub mod verify;
 
 pub use dump::{DumpError, DumpOptions, Dumped, dump};
 pub use kind::{Content, FileKind};
 pub use line::Line;
+pub use verify::{Summary, VerifyError, verify};

@@ -113,11 +113,6 @@ impl<F: Format> Scan<F> {
         self.len
     }
 
-    /// Where the next entry is looked for.
-    pub(crate) fn position(&self) -> u64 {
-        self.at
-    }
-
     /// The bytes of the entry that was found last.
     pub(crate) fn bytes(&mut self) -> io::Result<&[u8]> {
         let (at, size) = self.found;

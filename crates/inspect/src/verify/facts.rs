@@ -1,0 +1,117 @@
+//! What the files at the top of a data folder say of all logs.
+
+use std::path::Path;
+
+use mainstem_env::{DirEntry, Fs};
+use mainstem_store::formats::names::{self, FolderName};
+use mainstem_store::formats::offset_checkpoint::{self, OffsetsByPartition};
+use mainstem_store::formats::{checkpoint, clean_shutdown, lock, meta_properties};
+use mainstem_types::{Offset, TopicPartition};
+
+use super::report::{About, Report};
+use super::{GROUPS_FOLDER, load, read_small};
+
+const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+const META_PROPERTIES: &str = "meta.properties";
+/// Where the durable end of the metadata log is noted, which Kafka notes nowhere.
+const METADATA_LOG: &str = "__cluster_metadata-0";
+
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Whoever used the folder last stopped in order: every file is as it was left.
+    pub(super) clean: bool,
+    pub(super) node: Option<i32>,
+    pub(super) has_groups: bool,
+    recovery_points: OffsetsByPartition,
+    log_starts: OffsetsByPartition,
+    high_watermarks: OffsetsByPartition,
+    compacted: OffsetsByPartition,
+    metadata_durable: Option<Offset>,
+}
+
+impl Facts {
+    pub(super) fn read(fs: &dyn Fs, folder: &Path, entries: &[DirEntry], report: &mut Report<'_, '_>) -> Facts {
+        let mut offsets = |name: &str| {
+            let path = folder.join(name);
+            // A Kafka creates them empty.
+            let empty = matches!(read_small(fs, &path), Ok(Some(bytes)) if bytes.is_empty());
+            let loaded = (!empty).then(|| load(fs, &path, About::default(), report, offset_checkpoint::decode));
+            loaded.flatten().unwrap_or_default()
+        };
+        let mut facts = Facts {
+            recovery_points: offsets(RECOVERY_POINTS),
+            log_starts: offsets("log-start-offset-checkpoint"),
+            high_watermarks: offsets(HIGH_WATERMARKS),
+            compacted: offsets("cleaner-offset-checkpoint"),
+            has_groups: entries.iter().any(|entry| entry.is_dir && entry.name == GROUPS_FOLDER),
+            ..Facts::default()
+        };
+        let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
+        let meta = folder.join(META_PROPERTIES);
+        let properties = load(fs, &meta, About::default(), report, meta_properties::decode);
+        facts.node = properties.map(|properties| properties.node_id.0);
+        if !is_there(META_PROPERTIES) {
+            report.finding(
+                "file-missing",
+                About::file(&meta),
+                "it says whose folder this is; without it a start formats anew",
+            );
+        }
+        for name in [checkpoint::OLD_FILE_NAME, checkpoint::FILE_NAME] {
+            let read = load(fs, &folder.join(name), About::default(), report, checkpoint::decode);
+            let position = read.and_then(|read| read.positions.get(METADATA_LOG).copied());
+            facts.metadata_durable = position.map(Offset).or(facts.metadata_durable);
+        }
+        facts.read_stop(fs, folder, is_there(clean_shutdown::FILE_NAME), is_there(lock::ABORT_FILE_NAME), report);
+        let partition = |entry: &DirEntry| {
+            let name = entry.name.to_str().unwrap_or_default();
+            entry.is_dir && name != METADATA_LOG && matches!(names::parse_folder(name), FolderName::Partition(_))
+        };
+        for name in [RECOVERY_POINTS, HIGH_WATERMARKS] {
+            if facts.clean && entries.iter().any(partition) && !is_there(name) {
+                let path = folder.join(name);
+                report.finding(
+                    "file-missing",
+                    About::file(&path),
+                    "an orderly stop writes it; the next start does without",
+                );
+            }
+        }
+        facts
+    }
+
+    fn read_stop(&mut self, fs: &dyn Fs, folder: &Path, marked: bool, aborted: bool, report: &mut Report<'_, '_>) {
+        let path = folder.join(clean_shutdown::FILE_NAME);
+        if marked {
+            // Old Kafkas wrote an empty file.
+            let empty = matches!(read_small(fs, &path), Ok(Some(bytes)) if bytes.is_empty());
+            self.clean = empty || load(fs, &path, About::default(), report, clean_shutdown::decode).is_some();
+        }
+        if !self.clean {
+            let how = if aborted { "killed, or the machine stopped" } else { "not stopped in order" };
+            let detail = format!(
+                "whoever used the folder last was {how}: the ends of logs may lack what was not written, and views may be behind; the next start sets that right"
+            );
+            report.note("unclean", About::file(folder), detail);
+        }
+    }
+
+    /// Up to where a log was durable and whole.
+    pub(super) fn recovery_point(&self, partition: &TopicPartition) -> Option<Offset> {
+        let noted = self.recovery_points.get(partition).copied();
+        noted.or_else(|| self.metadata_durable.filter(|_| partition.to_string() == METADATA_LOG))
+    }
+
+    pub(super) fn high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.high_watermarks.get(partition).copied()
+    }
+
+    pub(super) fn log_start(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.log_starts.get(partition).copied()
+    }
+
+    pub(super) fn was_compacted(&self, partition: &TopicPartition) -> bool {
+        self.compacted.contains_key(partition)
+    }
+}

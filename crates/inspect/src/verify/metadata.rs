@@ -1,0 +1,187 @@
+//! The cluster as the metadata log tells it: topics, their ids and settings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use mainstem_env::{Fs, OpenOptions};
+use mainstem_kafka_wire::metadata_records::MetadataRecord;
+use mainstem_metadata::image::{ClusterImage, ImageDelta};
+use mainstem_record::{BatchView, ControlKind};
+use mainstem_store::formats::{names, quorum_state};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
+
+use super::report::{About, Report};
+use super::{list, load};
+use crate::scan::{Batches, Found, Scan};
+
+const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+const INTERVAL_DEFAULT: u32 = 4096;
+
+/// What is known of the cluster; of a folder whose metadata cannot be read, little.
+pub(super) struct Cluster {
+    image: ClusterImage,
+    /// Everything was read: what is not in it does not exist.
+    whole: bool,
+}
+
+impl Cluster {
+    pub(super) fn topic_id(&self, topic: &str) -> Option<TopicId> {
+        self.image.topic_id(topic)
+    }
+
+    pub(super) fn name_of(&self, id: TopicId) -> Option<Arc<str>> {
+        self.image.topic_by_id(id).map(|topic| topic.name.clone())
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    fn config(&self, topic: &str, key: &str) -> Option<&str> {
+        self.image.topic_configs(topic).get(key).map(String::as_str)
+    }
+
+    pub(super) fn is_compacted(&self, topic: &str) -> bool {
+        let policy = self.config(topic, "cleanup.policy");
+        policy.is_some_and(|policy| policy.contains("compact"))
+    }
+
+    pub(super) fn index_interval(&self, topic: &str) -> u32 {
+        self.config(topic, "index.interval.bytes").and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT)
+    }
+
+    /// The partitions of a node, each with whether it has files of its own for sure.
+    pub(super) fn partitions_of(&self, node: i32) -> Vec<(TopicPartition, bool)> {
+        let mut all = Vec::new();
+        for topic in self.image.topics() {
+            let layout = self.config(&topic.name, "mainstem.layout");
+            let in_files = layout.is_none_or(|layout| layout == "partition");
+            let ours = topic.partitions.iter().filter(|(_, partition)| partition.replicas.contains(&node));
+            all.extend(
+                ours.map(|(index, _)| (TopicPartition::new(topic.name.clone(), PartitionIndex(*index)), in_files)),
+            );
+        }
+        all
+    }
+}
+
+/// Reads the newest whole snapshot and the log behind it, and checks all snapshots.
+pub(super) fn read(fs: &dyn Fs, folder: &Path, report: &mut Report<'_, '_>) -> Cluster {
+    let mut image = ClusterImage::default();
+    if !matches!(fs.metadata(folder), Ok(Some(_))) {
+        let detail = "there is no metadata log: topics, their ids and settings are not known";
+        report.finding("metadata-missing", About::file(folder), detail);
+        return Cluster { image, whole: false };
+    }
+    let entries = list(fs, folder, report);
+    let files = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.to_str());
+    let mut snapshots = BTreeMap::new();
+    let mut segments = BTreeMap::new();
+    for name in files {
+        if let Some(id) = names::parse_snapshot_file(name) {
+            snapshots.insert(id, folder.join(name));
+        } else if let Some(base) = names::parse_segment_file(name, names::LOG) {
+            segments.insert(base, folder.join(name));
+        }
+    }
+    for ((end, epoch), path) in &snapshots {
+        let Some(records) = read_snapshot(fs, path, report) else { continue };
+        match ClusterImage::from_snapshot(records, Offset(end.0 - 1), *epoch) {
+            Ok(newer) => image = newer,
+            Err(error) => report.finding("metadata-damaged", About::file(path), error.to_string()),
+        }
+    }
+    let mut whole = !segments.is_empty();
+    for path in segments.values() {
+        if let Err(detail) = replay(fs, path, &mut image) {
+            report.finding("metadata-damaged", About::file(path), detail);
+            whole = false;
+            break;
+        }
+    }
+    let quorum = folder.join("quorum-state");
+    load(fs, &quorum, About::default(), report, quorum_state::decode);
+    if !matches!(fs.exists(&quorum), Ok(true)) {
+        let detail = "it says who voted for whom, and who leads the metadata log";
+        report.finding("file-missing", About::file(&quorum), detail);
+    }
+    Cluster { image, whole }
+}
+
+/// All records of a snapshot that is whole; told if it is not.
+fn read_snapshot(fs: &dyn Fs, path: &Path, report: &mut Report<'_, '_>) -> Option<Vec<MetadataRecord<'static>>> {
+    let mut records = Vec::new();
+    let mut marks = Vec::new();
+    let read = each_batch(fs, path, |view| {
+        if !view.header().attributes.is_control() {
+            return each_record(view, |_, record| records.push(record.into_owned()));
+        }
+        let mut scratch = Vec::new();
+        for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(|error| error.to_string())? {
+            let key = record.map_err(|error| error.to_string())?.key.unwrap_or_default();
+            marks.extend(ControlKind::of_key(key).ok().flatten());
+        }
+        Ok(())
+    });
+    report.summary.files += 1;
+    let whole =
+        marks.first() == Some(&ControlKind::SnapshotHeader) && marks.last() == Some(&ControlKind::SnapshotFooter);
+    let read =
+        read.and_then(|()| if whole { Ok(()) } else { Err("the snapshot has no beginning or no end".to_owned()) });
+    if let Err(detail) = read {
+        let detail = format!("{detail}; a start reads an older snapshot");
+        report.finding("metadata-damaged", About::file(path), detail);
+        return None;
+    }
+    Some(records)
+}
+
+fn replay(fs: &dyn Fs, path: &Path, image: &mut ClusterImage) -> Result<(), String> {
+    each_batch(fs, path, |view| {
+        if view.header().attributes.is_control() {
+            return Ok(());
+        }
+        let epoch: LeaderEpoch = view.header().leader_epoch;
+        let mut failed = Ok(());
+        each_record(view, |offset, record| {
+            if offset > image.offset && failed.is_ok() {
+                let replayed = image.replay(&record, offset, epoch, &mut ImageDelta::default());
+                failed = replayed.map_err(|error| error.to_string());
+            }
+        })?;
+        failed
+    })
+}
+
+/// Shows every batch up to the first damage, which the check of the log tells.
+fn each_batch(
+    fs: &dyn Fs,
+    path: &Path,
+    mut each: impl FnMut(&BatchView<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let open = || Scan::new(fs.open(path, &OpenOptions::read())?, Batches::from(Offset::ZERO));
+    let mut scan = open().map_err(|error| format!("cannot be read: {error}"))?;
+    loop {
+        match scan.next() {
+            Found::End => return Ok(()),
+            Found::Damage(damage) => return Err(format!("byte {}: {}", damage.from, damage.reason)),
+            Found::Entry { .. } => {
+                let bytes = scan.bytes().map_err(|error| error.to_string())?;
+                each(&BatchView::parse(bytes).map_err(|error| error.to_string())?)?;
+            }
+        }
+    }
+}
+
+fn each_record(view: &BatchView<'_>, mut each: impl FnMut(Offset, MetadataRecord<'_>)) -> Result<(), String> {
+    let mut scratch = Vec::new();
+    let records = view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(|error| error.to_string())?;
+    for record in records {
+        let record = record.map_err(|error| error.to_string())?;
+        let value = record.value.unwrap_or_default();
+        let decoded = MetadataRecord::decode_framed(value);
+        each(record.offset, decoded.map_err(|error| format!("record {}: {error}", record.offset))?);
+    }
+    Ok(())
+}

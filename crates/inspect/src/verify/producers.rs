@@ -1,0 +1,117 @@
+//! Snapshots of the producers against the batches before them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use mainstem_env::Fs;
+use mainstem_store::formats::producer_snapshot::{self, ProducerSnapshotEntry};
+use mainstem_store::rebuild::ProducerStates;
+use mainstem_types::{Offset, TopicPartition};
+
+use super::load;
+use super::report::{About, Report};
+
+/// The snapshots of a partition that were not compared yet.
+pub(super) struct Snapshots {
+    partition: TopicPartition,
+    waiting: BTreeMap<Offset, (PathBuf, Vec<ProducerSnapshotEntry>)>,
+}
+
+impl Snapshots {
+    pub(super) fn read(
+        fs: &dyn Fs,
+        files: &BTreeMap<Offset, PathBuf>,
+        partition: &TopicPartition,
+        report: &mut Report<'_, '_>,
+    ) -> Snapshots {
+        let mut waiting = BTreeMap::new();
+        for (offset, path) in files {
+            if let Some(entries) = load(fs, path, About::partition(partition), report, producer_snapshot::decode) {
+                waiting.insert(*offset, (path.clone(), entries));
+            }
+        }
+        Snapshots { partition: partition.clone(), waiting }
+    }
+
+    /// A batch at `offset` follows: snapshots of this offset and below are compared with what the producers did up to now. `None`: that
+    /// is not known.
+    pub(super) fn before(
+        &mut self,
+        offset: Offset,
+        producers: Option<&ProducerStates>,
+        start: Offset,
+        compacted: bool,
+        report: &mut Report<'_, '_>,
+    ) {
+        while let Some(entry) = self.waiting.first_entry().filter(|entry| *entry.key() <= offset) {
+            let (path, entries) = entry.remove();
+            let Some(producers) = producers else { continue };
+            if let Some(detail) = compare(&entries, &producers.snapshot(), start, compacted) {
+                report.finding("producers-wrong", About::partition(&self.partition).at(&path), detail);
+            }
+        }
+    }
+
+    pub(super) fn finish(
+        mut self,
+        end: Offset,
+        producers: Option<&ProducerStates>,
+        start: Offset,
+        compacted: bool,
+        clean: bool,
+        report: &mut Report<'_, '_>,
+    ) {
+        self.before(end, producers, start, compacted, report);
+        let Some(_) = producers.filter(|_| clean) else { return };
+        for (offset, (path, _)) in &self.waiting {
+            let detail = format!("a snapshot of offset {offset}, and the log ends at {end}");
+            report.finding("producers-wrong", About::partition(&self.partition).at(path), detail);
+        }
+    }
+}
+
+/// What is wrong with a snapshot. Producers that were silent for long are left out of it, those whose batches are all gone stay in it: both
+/// are right.
+pub(super) fn compare(
+    snapshot: &[ProducerSnapshotEntry],
+    rebuilt: &[ProducerSnapshotEntry],
+    start: Offset,
+    compacted: bool,
+) -> Option<String> {
+    let rebuilt: HashMap<_, _> = rebuilt.iter().map(|entry| (entry.producer_id, entry)).collect();
+    for entry in snapshot.iter().filter(|entry| entry.last_offset >= start) {
+        let Some(known) = rebuilt.get(&entry.producer_id) else {
+            if compacted {
+                continue;
+            }
+            return Some(format!("producer {} is in it, and wrote nothing", entry.producer_id));
+        };
+        let told = |entry: &ProducerSnapshotEntry| (entry.epoch, entry.last_sequence, entry.last_offset);
+        if told(entry) != told(known) {
+            return Some(format!(
+                "producer {}: epoch {}, sequence {} at offset {}; the log has epoch {}, sequence {} at offset {}",
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                known.epoch,
+                known.last_sequence,
+                known.last_offset
+            ));
+        }
+        let open = (entry.transaction_first_offset, known.transaction_first_offset);
+        if open.0 != open.1 && open.0 >= start {
+            return Some(format!(
+                "producer {}: a transaction open since offset {} (-1: none); the log has one since {}",
+                entry.producer_id, open.0, open.1
+            ));
+        }
+    }
+    let in_it = |id| snapshot.iter().any(|entry| entry.producer_id == id);
+    let open =
+        rebuilt.values().find(|entry| entry.transaction_first_offset >= Offset::ZERO && !in_it(entry.producer_id));
+    open.map(|entry| {
+        let since = entry.transaction_first_offset;
+        format!("producer {} is not in it, and has a transaction open since offset {since}", entry.producer_id)
+    })
+}
