@@ -15,7 +15,7 @@ use crate::partition_log::checked::Checked;
 use crate::partition_log::durability::Durability;
 use crate::partition_log::epochs::Epochs;
 use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
-use crate::partition_log::listing::Listing;
+use crate::partition_log::listing::{Listing, remove_if_present};
 use crate::partition_log::producers::Producers;
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
 use crate::partition_log::snapshots::{Found, Snapshots};
@@ -293,6 +293,11 @@ impl<'a> Opening<'a> {
     fn end_of(&self, journal: &Journal) -> Result<Location, OpenError> {
         if journal.end().is_none() {
             let base = self.facts.log_start.unwrap_or(Offset::ZERO);
+            // A power cut may leave the name of a view without that of its segment.
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+                let path = self.folder.join(names::segment_file(base, suffix));
+                remove_if_present(self.env.fs.as_ref(), &path).map_err(io_error(&path))?;
+            }
             journal.roll(segment_base(base)).map_err(|error| OpenError::Journal(error.to_string()))?;
             self.env.fs.sync_dir(self.folder).map_err(io_error(self.folder))?;
         }
