@@ -205,7 +205,8 @@ impl Partition {
         unpacked_bytes_max: usize,
     ) -> Result<Appended, AppendError> {
         if origin == Origin::Client && self.space.is_short() {
-            return Err(AppendError::DiskReserve { partition: self.log.partition().clone() });
+            let refused = AppendError::DiskReserve { partition: self.log.partition().clone() };
+            return self.log.known_duplicate(batch).ok_or(refused);
         }
         let leader_epoch = self.leader_epoch();
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };

@@ -6,8 +6,8 @@ use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::BatchBuilder;
-use mainstem_store::{AppendError, Origin, StoreEnv};
-use mainstem_types::{Offset, PartitionIndex, TimestampMs};
+use mainstem_store::{AppendError, Appended, Origin, StoreEnv};
+use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TimestampMs};
 
 use super::*;
 use crate::broker::Broker;
@@ -18,14 +18,19 @@ const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
 const RESERVE: u64 = 1 << 20;
 
 fn start(fs: &MemFs) -> Arc<Broker> {
+    start_with(fs, &[])
+}
+
+fn start_with(fs: &MemFs, more: &[(&str, &str)]) -> Arc<Broker> {
     let reserve = RESERVE.to_string();
     let settings = [
         ("node.id", "1"),
         ("listeners", "PLAINTEXT://127.0.0.1:19092"),
         ("offsets.topic.num.partitions", "1"),
-        ("mainstem.disk.free.min.bytes", &reserve),
+        ("mainstem.disk.reserve", &reserve),
     ];
-    let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_string(), v.to_string())).into();
+    let all = settings.iter().chain(more);
+    let properties: BTreeMap<String, String> = all.map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let clock = Arc::new(ManualClock::at(NOW));
     let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
     Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0
@@ -42,10 +47,37 @@ fn create(broker: &Broker, name: &str) -> Arc<Partition> {
 }
 
 fn append(partition: &Partition, origin: Origin) -> Result<Offset, AppendError> {
-    let mut builder = BatchBuilder::new();
+    append_built(partition, origin, BatchBuilder::new()).map(|appended| appended.base_offset)
+}
+
+fn append_built(partition: &Partition, origin: Origin, mut builder: BatchBuilder) -> Result<Appended, AppendError> {
     builder.append(NOW, None, Some(b"value"), &[]);
     let batch = Bytes::from(builder.build().unwrap());
-    partition.append(&batch, origin, NOW, true).map(|appended| appended.base_offset)
+    partition.append(&batch, origin, NOW, true)
+}
+
+/// One record of an idempotent producer.
+fn send(partition: &Partition, sequence: i32) -> Result<Appended, AppendError> {
+    append_built(partition, Origin::Client, BatchBuilder::new().producer(ProducerId(9), ProducerEpoch(0), sequence))
+}
+
+#[test]
+fn what_is_stored_already_is_acknowledged_again() {
+    for layout in ["partition", "shared"] {
+        let fs = MemFs::new();
+        let broker = start_with(&fs, &[("mainstem.layout", layout)]);
+        let partition = create(&broker, "a");
+        (0..2).for_each(|sequence| assert!(!send(&partition, sequence).unwrap().duplicate));
+        fs.set_free_space(RESERVE - 1);
+        broker.look_at_disk();
+        let again = send(&partition, 1).unwrap();
+        assert_eq!((again.duplicate, again.base_offset), (true, Offset(1)), "{layout}");
+        assert!(matches!(send(&partition, 2), Err(AppendError::DiskReserve { .. })), "{layout}");
+        fs.set_free_space(2 * RESERVE);
+        broker.look_at_disk();
+        assert_eq!(send(&partition, 2).unwrap().base_offset, Offset(2));
+        broker.shutdown();
+    }
 }
 
 #[test]
@@ -58,7 +90,7 @@ fn below_the_reserve_producers_are_refused_and_everything_else_goes_on() {
     broker.look_at_disk();
     let refused = append(&partition, Origin::Client).unwrap_err();
     assert!(matches!(refused, AppendError::DiskReserve { .. }), "{refused}");
-    assert!(refused.to_string().contains("mainstem.disk.free.min.bytes"), "{refused}");
+    assert!(refused.to_string().contains("mainstem.disk.reserve"), "{refused}");
     assert_eq!(append(&partition, Origin::Coordinator).unwrap(), Offset(1), "groups go on");
     assert!(partition.read(Offset(0), 1000, true, Isolation::ReadUncommitted).unwrap().reading.bytes > 0);
     let other = create(&broker, "b");
@@ -98,6 +130,11 @@ fn the_reserve_and_a_tenth_of_it_decide() {
     };
     assert_eq!([5000, 1000, 999, 1000, 1099].map(&mut judge), [false, false, true, true, true]);
     assert_eq!([1100, 1000, 0, u64::MAX].map(&mut judge), [false, false, true, false]);
+}
+
+#[test]
+fn the_reserve_is_a_twentieth_of_the_disk_and_at_most_a_gibibyte() {
+    assert_eq!([100 << 20, 10 << 30, 1 << 40].map(suggested_reserve), [5 << 20, 512 << 20, 1 << 30]);
 }
 
 #[test]

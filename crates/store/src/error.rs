@@ -51,7 +51,7 @@ pub enum AppendError {
     #[error("{partition}: no space left on the device for {bytes} bytes; free space, then send it again")]
     DiskFull { partition: TopicPartition, bytes: u64 },
     /// What is left is kept for reads, deletions and administration.
-    #[error("{partition}: the disk is nearly full (mainstem.disk.free.min.bytes); free space, then send it again")]
+    #[error("{partition}: the disk is nearly full (mainstem.disk.reserve); free space, then send it again")]
     DiskReserve { partition: TopicPartition },
     #[error(transparent)]
     Storage(#[from] StorageError),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mainstem_record::BatchView;
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
 use crate::config::LogConfig;
@@ -171,6 +172,12 @@ impl TopicLog {
     /// See [`PartitionLog::append`].
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         of!(self, log => log.append(batch, context))
+    }
+
+    /// What was answered to a batch of an idempotent producer that is stored already, if this is one.
+    pub fn known_duplicate(&self, batch: &Bytes) -> Option<Appended> {
+        let view = BatchView::parse(batch).ok().filter(BatchView::crc_is_valid)?;
+        of!(self, log => log.known_duplicate(view.header()))
     }
 
     /// Whole batches; may wait for the disk.

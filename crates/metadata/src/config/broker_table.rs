@@ -177,8 +177,8 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Answers of one connection that may wait to be sent; past it the connection is not read."),
     row("mainstem.connection.requests.max", Int, Some("64"), AtLeast(1), ReadOnly)
         .says("Requests of one connection that may be under way; past it the connection is not read."),
-    row("mainstem.disk.free.min.bytes", Long, Some("67108864"), AtLeast(0), ReadOnly)
-        .says("Free space on the disk below which no records are taken from producers."),
+    row("mainstem.disk.reserve", Long, Some("-1"), AtLeast(-1), ReadOnly)
+        .says("Free bytes of the disk below which no records are taken from producers; -1: 5 % of the disk, at most 1 GiB."),
     row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), ClusterWide)
         .says("Default of the topic setting of this name."),
     row("mainstem.flush.threads", Int, Some("2"), Between(1, 256), ReadOnly)

@@ -73,7 +73,7 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
         commit_log_max_percent: values.int("mainstem.commitlog.disk.used.max.percent"),
         commit_log_file_bytes: values.long("mainstem.commitlog.file.bytes"),
         shared_groups: values.int("mainstem.shared.groups"),
-        disk_free_min_bytes: values.long("mainstem.disk.free.min.bytes"),
+        disk_reserve_bytes: values.long("mainstem.disk.reserve"),
     })
 }
 

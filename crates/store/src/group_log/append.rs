@@ -65,6 +65,11 @@ impl GroupPartition {
         Ok(Appended { base_offset, last_offset: header.last_offset(), append_time, log_start, duplicate: false })
     }
 
+    pub(crate) fn known_duplicate(&self, header: &BatchHeader) -> Option<Appended> {
+        let state = self.state.lock();
+        prepare::check_producer(&state.producers, &self.partition, header, state.log_start).ok().flatten()
+    }
+
     fn check_open(&self, state: &State) -> Result<(), AppendError> {
         self.core.check_alive()?;
         if state.closed {

@@ -124,6 +124,11 @@ impl PartitionLog {
         Ok(())
     }
 
+    pub(crate) fn known_duplicate(&self, header: &BatchHeader) -> Option<Appended> {
+        let state = self.state.lock();
+        prepare::check_producer(&state.producers, &self.partition, header, state.log_start).ok().flatten()
+    }
+
     fn check_open(&self, state: &State) -> Result<(), AppendError> {
         self.check_alive()?;
         if state.closed {
