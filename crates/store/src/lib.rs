@@ -27,6 +27,7 @@ pub mod group_log;
 pub mod metadata_files;
 pub mod partition_log;
 mod prepare;
+pub mod rebuild;
 mod small_file;
 mod topic_log;
 
@@ -39,7 +40,7 @@ pub use formats::meta_properties::MetaProperties;
 pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
-pub use group_log::{FoundByKey, GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition};
+pub use group_log::{FoundByKey, GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
     AppendContext, Appended, DurableListener, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
