@@ -213,7 +213,7 @@ impl ClusterOptions {
     }
 }
 
-fn parse_bootstrap(text: &str) -> Result<String, String> {
+pub fn parse_bootstrap(text: &str) -> Result<String, String> {
     let addresses: Vec<_> = text.split(',').map(str::trim).filter(|address| !address.is_empty()).collect();
     if addresses.is_empty() {
         return Err("no address: give HOST:PORT, for example 127.0.0.1:9092".to_owned());
@@ -227,7 +227,7 @@ fn parse_bootstrap(text: &str) -> Result<String, String> {
     Ok(addresses.join(","))
 }
 
-fn parse_timeout(text: &str) -> Result<Duration, String> {
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     let parsed = match text.parse::<u32>() {
         Ok(seconds) => Some(Duration::from_secs(u64::from(seconds))),
         Err(_) => text.parse::<jiff::SignedDuration>().ok().and_then(|duration| duration.try_into().ok()),

@@ -39,7 +39,7 @@ Exit codes:
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
-    /// Whether text for people has colours
+    /// Colours in text for people; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -54,6 +54,7 @@ enum Command {
     Consume(commands::consume::Consume),
     Dump(commands::dump::Dump),
     Verify(commands::verify::Verify),
+    Cp(commands::cp::Cp),
     Completions(commands::completions::Completions),
     Man(commands::man::Man),
 }
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         Command::Consume(consume) => consume.run(),
         Command::Dump(dump) => dump.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Cp(cp) => cp.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     };

@@ -3,9 +3,12 @@
 pub mod completions;
 pub mod config;
 pub mod consume;
+pub mod cp;
 pub mod dump;
+mod ends;
 pub mod group;
 pub mod man;
+mod patience;
 mod position;
 pub mod produce;
 pub mod serve;
@@ -14,7 +17,8 @@ pub mod verify;
 
 use anyhow::Context;
 use clap::Args;
-use mainstem_client::{PartitionIndex, Topic};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mainstem_client::{Codec, PartitionIndex, Topic};
 
 use crate::cluster::ClusterOptions;
 use crate::output::{OutputFormat, note};
@@ -40,6 +44,10 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text} is not KEY=VALUE")),
     }
+}
+
+fn codec_parser() -> impl TypedValueParser<Value = Codec> {
+    PossibleValuesParser::new(Codec::ALL.map(Codec::name)).try_map(|name| name.parse::<Codec>())
 }
 
 fn check_partition(topic: &Topic, partition: PartitionIndex) -> anyhow::Result<()> {

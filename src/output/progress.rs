@@ -30,10 +30,6 @@ impl Progress {
         Progress { next: None, ..Progress::new(unit, None) }
     }
 
-    pub fn is_watched(&self) -> bool {
-        self.next.is_some()
-    }
-
     /// Waits until it is time to show it; for ever where nobody watches.
     pub async fn due(&self) {
         match self.next {

@@ -9,12 +9,9 @@ use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 
@@ -59,10 +56,6 @@ impl Style {
 
     pub fn red(self, text: &str) -> String {
         self.paint("1;31", text)
-    }
-
-    pub fn yellow(self, text: &str) -> String {
-        self.paint("33", text)
     }
 
     fn paint(self, code: &str, text: &str) -> String {

@@ -1,19 +1,33 @@
-//! A record as a line of text or of JSON.
+//! A record as a line of text or of JSON, or by a format string.
 
 use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::ValueEnum;
 use mainstem_client::FetchedRecord;
 use serde::Serialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+use super::template::Template;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    /// The value, byte for byte, and a line feed
+    /// The value, byte for byte, and a line feed.
     Text,
-    /// One JSON object a line
+    /// One JSON object a line.
     Json,
+    /// Nothing is added, no line feed either.
+    Template(Template),
+}
+
+impl Format {
+    pub fn parse(text: &str) -> Result<Format, String> {
+        match text {
+            "text" => Ok(Format::Text),
+            "json" => Ok(Format::Json),
+            template if template.contains(['%', '\\']) => Template::parse(template).map(Format::Template),
+            other => Err(format!("{other} is not text, json, or a format string such as '%t %p %o %k %s\\n'")),
+        }
+    }
 }
 
 /// Makes lines, in one buffer.
@@ -64,10 +78,14 @@ impl Printer {
         Printer { format, key_separator, line: Vec::new() }
     }
 
-    /// The line of a record, with its line feed.
+    /// What is printed of a record.
     pub fn line(&mut self, record: &FetchedRecord) -> anyhow::Result<&[u8]> {
         self.line.clear();
-        match self.format {
+        match &self.format {
+            Format::Template(template) => {
+                template.write(record, &mut self.line)?;
+                return Ok(&self.line);
+            }
             Format::Text => {
                 if let Some(separator) = &self.key_separator {
                     self.line.extend_from_slice(record.key.as_deref().unwrap_or_default());

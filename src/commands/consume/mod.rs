@@ -1,20 +1,22 @@
-//! `mainstem consume`: prints the records of a topic.
+//! `mainstem consume`: prints the records of topics.
 //!
 //! Without `--follow` it reads what is there at the start, to the end that each partition has then, and ends, however fast others write.
 
+mod choice;
 mod format;
+mod template;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
 use clap::Args;
-use mainstem_client::{
-    Client, FetchError, FetchedRecord, Fetcher, Isolation, Offset, OffsetSpec, PartitionIndex, Topic, TopicPartition,
-};
+use mainstem_client::{Client, CommittedOffset, FetcherConfig, Isolation, Offset, OffsetSpec, TopicPartition};
+use regex::Regex;
 
 use crate::Usage;
 use crate::cluster::ClusterOptions;
+use crate::commands::ends::{self, is_before_end, leave_ended};
+use crate::commands::patience::Patience;
 use crate::commands::position::Position;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, note};
@@ -22,6 +24,8 @@ use format::{Format, Printer};
 
 /// How long one look for records takes; between two it is checked whether anybody still reads the output.
 const LOOK: Duration = Duration::from_millis(500);
+/// How often the offsets of a group are committed while reading.
+const COMMIT_EVERY: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +34,8 @@ Examples:
   mainstem consume orders --from -1h --format json
   mainstem consume orders --from 2026-03-01T08:00:00Z --count 10
   mainstem consume orders --partition 2 --from 1500
+  mainstem consume orders --format '%t[%p] %o %k=%s\\n'
+  mainstem consume --pattern 'orders-.*' --group nightly
   mainstem consume orders --format json | jq .value
 
 JSON: one object a line, with topic, partition, offset, timestamp, key, value, headers, for example
@@ -38,15 +44,27 @@ JSON: one object a line, with topic, partition, offset, timestamp, key, value, h
 The timestamp is in milliseconds since 1970. What a record does not have is null. What is not UTF-8 is written as \
 {\"base64\":\"/wA=\"} in place of a string.
 
+Format strings, as in kcat: %t topic, %p partition, %o offset, %k key, %K its length, %s value, %S its length (-1: null), \
+%R the same as 4 bytes, %T timestamp, %h headers as a=1,b=2, %% a per cent sign; \\n \\r \\t \\0 \\\\ \\x41. No line feed is \
+added.
+
+With --group, reading begins where the group has left off (--from counts for partitions without an offset), and what was \
+printed is committed every 5 seconds and at the end: after a crash some records may be printed again. The command does not \
+join the group: a group with members is refused.
+
 Exit codes: 0 at the end, after Ctrl-C, and when the reader of the output has gone; 1 after an error; 2 for a wrong \
 command line.";
 
-/// Print the records of a topic.
+/// Print the records of topics.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Consume {
-    /// The topic
-    topic: String,
+    /// The topics
+    #[arg(value_name = "TOPIC", required_unless_present = "pattern")]
+    topics: Vec<String>,
+    /// All topics whose whole name matches this regular expression when reading begins
+    #[arg(long, value_name = "REGEX", value_parser = parse_pattern)]
+    pattern: Option<Regex>,
     /// Where to begin: beginning, end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-1h, -2d, -90s)
     #[arg(long, value_name = "WHERE", default_value = "beginning", allow_hyphen_values = true, value_parser = Position::parse)]
     from: Position,
@@ -56,11 +74,20 @@ pub struct Consume {
     /// End after this many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Do not end where the topic ends: wait for more
+    /// Do not end where the topics end: wait for more
     #[arg(long, short)]
     follow: bool,
-    /// How to print a record
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    /// End where the topics ended when reading began, as without --follow
+    #[arg(long, conflicts_with = "follow")]
+    until_end: bool,
+    /// Go on where this group has left off, and commit what was printed
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// No records of transactions that are open or were aborted
+    #[arg(long)]
+    read_committed: bool,
+    /// How to print a record: text, json, or a format string
+    #[arg(long, visible_alias = "output", value_name = "FORMAT", default_value = "text", value_parser = Format::parse)]
     format: Format,
     /// As text, print the key too, and this between key and value
     #[arg(long, value_name = "TEXT")]
@@ -69,58 +96,88 @@ pub struct Consume {
     cluster: ClusterOptions,
 }
 
+/// What has been printed.
+#[derive(Default)]
+struct Printed {
+    count: u64,
+    /// Where each partition goes on.
+    next: BTreeMap<TopicPartition, Offset>,
+}
+
+fn parse_pattern(text: &str) -> Result<Regex, String> {
+    Regex::new(&format!("^(?:{text})$")).map_err(|error| error.to_string())
+}
+
 impl Consume {
     pub fn run(self) -> anyhow::Result<()> {
-        if self.key_separator.is_some() && self.format == Format::Json {
-            return Err(Usage("--key-separator is for --format text: JSON has the key anyway".to_owned()).into());
+        if self.key_separator.is_some() && self.format != Format::Text {
+            let text = "--key-separator is for --format text: JSON has the key anyway, and a format string has %k";
+            return Err(Usage(text.to_owned()).into());
         }
         super::runtime()?.block_on(self.consume())
     }
 
     async fn consume(self) -> anyhow::Result<()> {
         let mut interrupt = Interrupt::watch()?;
-        let mut printed = 0;
+        let client = tokio::select! {
+            client = self.cluster.connect() => client?,
+            () = interrupt.came() => return Ok(()),
+        };
+        let mut printed = Printed::default();
         let mut output = Output::new();
         let result = tokio::select! {
-            result = self.read(&mut output, &mut printed) => result,
+            result = self.read(&client, &mut output, &mut printed) => result,
             () = interrupt.came() => Ok(()),
         };
         // What was read before an error is worth as much as before the end.
         output.flush()?;
-        result?;
-        note(&format!("{printed} {} of {}", if printed == 1 { "record" } else { "records" }, self.topic));
+        let committed = self.commit(&client, &printed).await;
+        result.and(committed)?;
+        let count = printed.count;
+        note(&format!("{count} {} of {}", if count == 1 { "record" } else { "records" }, self.title()));
         Ok(())
     }
 
-    async fn read(&self, output: &mut Output, printed: &mut u64) -> anyhow::Result<()> {
-        let client = self.cluster.connect().await?;
-        let topic = client.topic(&self.topic).await.map_err(|error| self.cluster.explain_topic(&self.topic, error))?;
-        let partitions = self.choose(&topic)?;
+    async fn read(&self, client: &Client, output: &mut Output, printed: &mut Printed) -> anyhow::Result<()> {
+        let topics = self.topics(client).await?;
+        let partitions = self.partitions(&topics)?;
         // Found before the start, so that a start at the end reads nothing.
-        let ends = if self.follow { None } else { Some(self.offsets(&client, &partitions, OffsetSpec::Latest).await?) };
-        let mut fetcher = client.fetcher(self.cluster.fetcher_config());
-        self.assign(&client, &mut fetcher, &partitions).await?;
-        let mut printer = Printer::new(self.format, self.key_separator.clone());
+        let ends =
+            if self.follow { None } else { Some(offsets_of(client, self, &partitions, OffsetSpec::Latest).await?) };
+        let mut fetcher =
+            client.fetcher(FetcherConfig { isolation: self.isolation(), ..self.cluster.fetcher_config() });
+        self.assign(client, &mut fetcher, &partitions).await?;
+        let mut printer = Printer::new(self.format.clone(), self.key_separator.clone());
         let mut patience = Patience::new(self.cluster.timeout());
+        let mut commit_next = Instant::now() + COMMIT_EVERY;
         loop {
-            if let Some(ends) = &ends
-                && !leave_ended(&mut fetcher, ends)
-            {
-                return Ok(());
+            if let Some(ends) = &ends {
+                leave_ended(&mut fetcher, ends);
+                if ends::is_empty(&fetcher) {
+                    return Ok(());
+                }
             }
             let records = match fetcher.poll(LOOK).await {
                 Ok(records) => records,
                 Err(error) if patience.allows(&error) => Vec::new(),
-                Err(error) => return Err(self.cluster.explain_fetch(&self.topic, error)),
+                Err(error) => return Err(self.cluster.explain_fetch(&self.title(), error)),
             };
             for record in records.iter().filter(|record| ends.as_ref().is_none_or(|ends| is_before_end(record, ends))) {
                 output.write(printer.line(record)?)?;
-                *printed += 1;
-                if self.count == Some(*printed) {
+                printed.count += 1;
+                if self.group.is_some() {
+                    let partition = TopicPartition { topic: record.topic.clone(), partition: record.partition };
+                    printed.next.insert(partition, record.offset.plus(1));
+                }
+                if self.count == Some(printed.count) {
                     return Ok(());
                 }
             }
             output.flush()?;
+            if Instant::now() >= commit_next {
+                self.commit(client, printed).await?;
+                commit_next = Instant::now() + COMMIT_EVERY;
+            }
             if records.is_empty() {
                 output.check_reader()?;
             } else {
@@ -129,111 +186,42 @@ impl Consume {
         }
     }
 
-    fn choose(&self, topic: &Topic) -> anyhow::Result<Vec<TopicPartition>> {
-        let chosen = if self.partitions.is_empty() {
-            topic.partitions.iter().map(|partition| partition.index).collect()
-        } else {
-            let mut chosen: Vec<_> = self.partitions.iter().copied().map(PartitionIndex).collect();
-            chosen.sort_unstable();
-            chosen.dedup();
-            chosen
-        };
-        for partition in &chosen {
-            super::check_partition(topic, *partition)?;
-        }
-        Ok(chosen.into_iter().map(|partition| TopicPartition::new(topic.name.clone(), partition)).collect())
+    fn isolation(&self) -> Isolation {
+        if self.read_committed { Isolation::ReadCommitted } else { Isolation::ReadUncommitted }
     }
 
-    async fn assign(&self, client: &Client, fetcher: &mut Fetcher, all: &[TopicPartition]) -> anyhow::Result<()> {
-        let spec = match self.from {
-            Position::Beginning => OffsetSpec::Earliest,
-            Position::End => OffsetSpec::Latest,
-            Position::Time(time) => OffsetSpec::Timestamp(time),
-            Position::Offset(offset) => {
-                self.check_offset(client, all, offset).await?;
-                all.iter().for_each(|partition| fetcher.assign(partition.clone(), offset));
-                return Ok(());
-            }
-        };
-        fetcher.assign_at(all, spec).await.map_err(|error| self.cluster.explain_fetch(&self.topic, error))
-    }
-
-    /// Nobody who names an offset wants to begin at another one.
-    async fn check_offset(&self, client: &Client, all: &[TopicPartition], offset: Offset) -> anyhow::Result<()> {
-        let starts = self.offsets(client, all, OffsetSpec::Earliest).await?;
-        let ends = self.offsets(client, all, OffsetSpec::Latest).await?;
-        for ((partition, start), end) in starts.iter().zip(ends.values()) {
-            if offset < *start || offset > *end {
-                let holds = if start == end {
-                    format!("it is empty, and its next offset is {end}")
-                } else {
-                    format!("it holds {start} to {}", end.0 - 1)
-                };
-                bail!(
-                    "{partition} has no offset {offset}: {holds}; give --from an offset that is there, beginning or \
-                     end, or choose with --partition"
-                );
-            }
+    /// Tells the group's coordinator what has been printed.
+    async fn commit(&self, client: &Client, printed: &Printed) -> anyhow::Result<()> {
+        let Some(group) = self.group.as_deref().filter(|_| !printed.next.is_empty()) else { return Ok(()) };
+        let offsets = printed.next.iter().map(|(partition, next)| (partition.clone(), CommittedOffset::at(*next)));
+        let results = client.commit_group_offsets(group, &offsets.collect::<Vec<_>>()).await;
+        let results = results.map_err(|error| self.cluster.explain_group(group, error))?;
+        for (partition, result) in results {
+            let explain = |error| self.cluster.explain_group(group, error);
+            result.map_err(|error| explain(error).context(format!("{partition} cannot be committed")))?;
         }
         Ok(())
     }
 
-    async fn offsets(
-        &self,
-        client: &Client,
-        partitions: &[TopicPartition],
-        spec: OffsetSpec,
-    ) -> anyhow::Result<BTreeMap<TopicPartition, Offset>> {
-        let wanted: Vec<_> = partitions.iter().map(|partition| (partition.clone(), spec)).collect();
-        let found = client.list_offsets(&wanted, Isolation::ReadUncommitted).await;
-        let found = found.map_err(|error| self.cluster.explain_topic(&self.topic, error))?;
-        Ok(found.into_iter().map(|(partition, listed)| (partition, listed.offset.unwrap_or(Offset::ZERO))).collect())
-    }
-}
-
-fn is_before_end(record: &FetchedRecord, ends: &BTreeMap<TopicPartition, Offset>) -> bool {
-    let partition = TopicPartition { topic: record.topic.clone(), partition: record.partition };
-    ends.get(&partition).is_some_and(|end| record.offset < *end)
-}
-
-/// Stops reading partitions that are read to their end; `false` when none is left.
-fn leave_ended(fetcher: &mut Fetcher, ends: &BTreeMap<TopicPartition, Offset>) -> bool {
-    let ended = |partition: &TopicPartition, position: Offset| ends.get(partition).is_none_or(|end| position >= *end);
-    let ended: Vec<_> = fetcher
-        .positions()
-        .filter(|(partition, state)| ended(partition, state.position))
-        .map(|(partition, _)| partition.clone())
-        .collect();
-    ended.iter().for_each(|partition| fetcher.unassign(partition));
-    fetcher.positions().next().is_some()
-}
-
-/// How long errors that pass are waited out: a broker may restart while somebody follows.
-struct Patience {
-    most: Duration,
-    failing_since: Option<Instant>,
-}
-
-impl Patience {
-    fn new(most: Duration) -> Self {
-        Patience { most, failing_since: None }
-    }
-
-    fn renew(&mut self) {
-        if self.failing_since.take().is_some() {
-            note("mainstem: reading again");
+    /// What is read, in words.
+    fn title(&self) -> String {
+        match (&*self.topics, &self.pattern) {
+            ([topic], None) => topic.clone(),
+            (topics, None) => topics.join(", "),
+            _ => "the topics of the pattern".to_owned(),
         }
     }
+}
 
-    fn allows(&mut self, error: &FetchError) -> bool {
-        let FetchError::Client(passing) = error else { return false };
-        if !passing.is_retriable() {
-            return false;
-        }
-        let since = *self.failing_since.get_or_insert_with(|| {
-            note(&format!("mainstem: {error}; trying again for {} s", self.most.as_secs_f64()));
-            Instant::now()
-        });
-        since.elapsed() < self.most
-    }
+/// What `spec` finds in each partition.
+async fn offsets_of(
+    client: &Client,
+    consume: &Consume,
+    partitions: &[TopicPartition],
+    spec: OffsetSpec,
+) -> anyhow::Result<BTreeMap<TopicPartition, Offset>> {
+    let wanted: Vec<_> = partitions.iter().map(|partition| (partition.clone(), spec)).collect();
+    let found = client.list_offsets(&wanted, consume.isolation()).await;
+    let found = found.map_err(|error| consume.cluster.explain_topic(&consume.title(), error))?;
+    Ok(found.into_iter().map(|(partition, listed)| (partition, listed.offset.unwrap_or(Offset::ZERO))).collect())
 }

@@ -1,8 +1,10 @@
 //! Lines, read by a thread: a read of a terminal or a pipe may last for ever and cannot be given up otherwise.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use tokio::sync::mpsc;
@@ -13,10 +15,31 @@ const LINE_SIZE_MAX: u64 = 16 << 20;
 const LINES_AHEAD_MAX: usize = 1_000;
 const BUFFER_SIZE: usize = 256 * 1024;
 
-/// A line without its end.
+type Sink = mpsc::Sender<anyhow::Result<Line>>;
+
+/// Where a line stands.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The file, where there are several.
+    file: Option<Arc<str>>,
+    /// From 1; `None` for a whole file.
+    number: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.number) {
+            (None, Some(number)) => write!(f, "line {number}"),
+            (Some(file), Some(number)) => write!(f, "line {number} of {file}"),
+            (Some(file), None) => write!(f, "{file}"),
+            (None, None) => write!(f, "the input"),
+        }
+    }
+}
+
+/// A line without its end, or a whole file.
 pub struct Line {
-    /// From 1.
-    pub number: u64,
+    pub place: Place,
     pub bytes: Vec<u8>,
 }
 
@@ -26,31 +49,39 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Of a file, or of standard input.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Lines> {
-        let Some(path) = path else {
+    /// Of files one after the other, or of standard input. `whole`: each file is one.
+    pub fn open(paths: &[PathBuf], whole: bool) -> anyhow::Result<Lines> {
+        if paths.is_empty() {
             let stdin = io::stdin();
-            return Lines::read(stdin.is_terminal(), BufReader::with_capacity(BUFFER_SIZE, stdin));
+            return Lines::read(stdin.is_terminal(), move |send| {
+                send_lines(BufReader::with_capacity(BUFFER_SIZE, stdin), None, send);
+            });
+        }
+        // What is missing is said before anything is sent.
+        let open = |path: &PathBuf| {
+            let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Ok((Arc::<str>::from(path.display().to_string()), file))
         };
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Lines::read(false, BufReader::with_capacity(BUFFER_SIZE, file))
-    }
-
-    fn read(typed: bool, mut reader: impl BufRead + Send + 'static) -> anyhow::Result<Lines> {
-        let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
-        let run = move || {
-            for number in 1.. {
-                let line = match next_line(&mut reader, LINE_SIZE_MAX) {
-                    Ok(Some(bytes)) => Ok(Line { number, bytes }),
-                    Ok(None) => return,
-                    Err(error) => Err(error.context(format!("line {number}"))),
+        let files = paths.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+        let several = files.len() > 1;
+        Lines::read(false, move |send| {
+            for (name, file) in files {
+                let reader = BufReader::with_capacity(BUFFER_SIZE, file);
+                let goes_on = if whole {
+                    send_whole(reader, name, send)
+                } else {
+                    send_lines(reader, several.then_some(name), send)
                 };
-                let failed = line.is_err();
-                if sender.blocking_send(line).is_err() || failed {
+                if !goes_on {
                     return;
                 }
             }
-        };
+        })
+    }
+
+    fn read(typed: bool, run: impl FnOnce(&Sink) + Send + 'static) -> anyhow::Result<Lines> {
+        let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
+        let run = move || run(&sender);
         std::thread::Builder::new().name("input".to_owned()).spawn(run).context("the input has no thread")?;
         Ok(Lines { receiver, typed })
     }
@@ -64,6 +95,34 @@ impl Lines {
     pub async fn next(&mut self) -> Option<anyhow::Result<Line>> {
         self.receiver.recv().await
     }
+}
+
+/// Sends every line; `false` when nobody wants more, or after an error.
+fn send_lines(mut reader: impl BufRead, file: Option<Arc<str>>, send: &Sink) -> bool {
+    for number in 1.. {
+        let place = Place { file: file.clone(), number: Some(number) };
+        let line = match next_line(&mut reader, LINE_SIZE_MAX) {
+            Ok(Some(bytes)) => Ok(Line { place, bytes }),
+            Ok(None) => break,
+            Err(error) => Err(error.context(place.to_string())),
+        };
+        let failed = line.is_err();
+        if send.blocking_send(line).is_err() || failed {
+            return false;
+        }
+    }
+    true
+}
+
+fn send_whole(reader: impl BufRead, file: Arc<str>, send: &Sink) -> bool {
+    let mut bytes = Vec::new();
+    let read = match reader.take(LINE_SIZE_MAX + 1).read_to_end(&mut bytes) {
+        Ok(size) if size as u64 > LINE_SIZE_MAX => Err(anyhow!("{file} has more than {LINE_SIZE_MAX} bytes")),
+        Ok(_) => Ok(Line { place: Place { file: Some(file), number: None }, bytes }),
+        Err(error) => Err(anyhow::Error::new(error).context(file.to_string())),
+    };
+    let failed = read.is_err();
+    send.blocking_send(read).is_ok() && !failed
 }
 
 fn next_line(reader: &mut impl BufRead, size_max: u64) -> anyhow::Result<Option<Vec<u8>>> {

@@ -4,17 +4,17 @@
 //! still awaited and told. At most 32 MiB of records and 100,000 fates wait in memory.
 
 mod input;
+mod pace;
 mod summary;
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use mainstem_client::{
     Acks, Client, Codec, Delivery, Isolation, NewRecord, OffsetSpec, PartitionIndex, ProduceError, Producer,
@@ -24,8 +24,10 @@ use mainstem_client::{
 use crate::Usage;
 use crate::cluster::ClusterOptions;
 use crate::interrupt::Interrupt;
-use crate::output::note;
-use input::{Line, Lines};
+use crate::output::progress::Progress;
+use crate::output::{self, OutputFormat, note};
+use input::{Line, Lines, Place};
+use pace::Pace;
 use summary::Summary;
 
 /// Records whose fate is awaited; more make the reading wait.
@@ -41,9 +43,12 @@ Examples:
   echo '42:two of them' | mainstem produce orders --key-separator :
   mainstem produce orders --key 42 --header source=shop --file order.json
   seq 1000000 | mainstem produce numbers --codec zstd --idempotent
+  mainstem produce pictures --whole --file a.png --file b.png
+  mainstem produce orders --file orders.txt --rate 500
+  echo '42:gone' | mainstem produce orders --key-separator : --null gone
 
-Input: each line is a record, without its line end (line feed, or carriage return and line feed). A line has at \
-most 16 MiB. Records without a key go to any partition, those with the same key to the same one. Ctrl-C stops the \
+Input: each line is a record, without its line end (line feed, or carriage return and line feed), or with --whole each file. \
+A record has at most 16 MiB. Records without a key go to any partition, those with the same key to the same one. Ctrl-C stops the \
 reading and waits for the records that were sent; a second one ends at once.
 
 Exit codes: 0 when every record was written; 1 after an error: the last line names the first line that failed, the \
@@ -55,9 +60,18 @@ summary before it says how many records were written; 2 for a wrong command line
 pub struct Produce {
     /// The topic; it must exist
     topic: String,
-    /// Read lines from here [default: standard input]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
+    /// Read from here; may be repeated, one file follows the other [default: standard input]
+    #[arg(long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Each file is one record
+    #[arg(long, requires = "files", conflicts_with = "key_separator")]
+    whole: bool,
+    /// At most so many records a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// A key or a value that is just this text is null
+    #[arg(long, value_name = "TEXT")]
+    null: Option<String>,
     /// Every line has a key: what stands before the first of these
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     key_separator: Option<String>,
@@ -68,7 +82,7 @@ pub struct Produce {
     #[arg(long = "header", value_name = "KEY=VALUE", value_parser = crate::commands::parse_pair)]
     headers: Vec<(String, String)>,
     /// How batches are compressed
-    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = codec_parser())]
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = crate::commands::codec_parser())]
     codec: Codec,
     /// Whose confirmation a record waits for: nobody's, the leader's, that of all in-sync replicas [default: all]
     #[arg(long, value_name = "ACKS", value_enum, allow_negative_numbers = true)]
@@ -79,6 +93,9 @@ pub struct Produce {
     /// No record is written twice when a batch has to be sent again (needs --acks all)
     #[arg(long)]
     idempotent: bool,
+    /// How to tell the summary: text on standard error, or JSON on standard output
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
     #[command(flatten)]
     cluster: ClusterOptions,
 }
@@ -93,10 +110,6 @@ enum AcksChoice {
     All,
 }
 
-fn codec_parser() -> impl TypedValueParser<Value = Codec> {
-    PossibleValuesParser::new(Codec::ALL.map(Codec::name)).try_map(|name| name.parse::<Codec>())
-}
-
 impl Produce {
     pub fn run(self) -> anyhow::Result<()> {
         if self.idempotent && self.acks.is_some_and(|acks| acks != AcksChoice::All) {
@@ -107,7 +120,7 @@ impl Produce {
 
     async fn produce(self) -> anyhow::Result<()> {
         let mut interrupt = Interrupt::watch()?;
-        let lines = Lines::open(self.file.as_deref())?;
+        let lines = Lines::open(&self.files, self.whole)?;
         let client = tokio::select! {
             client = self.cluster.connect() => client?,
             () = interrupt.came() => bail!("interrupted before a record was sent"),
@@ -124,7 +137,8 @@ impl Produce {
             template: self.template(topic.name.clone()),
             deliveries: VecDeque::new(),
             summary: Summary::new(&self.topic, self.acks == Some(AcksChoice::None)),
-            progress: Progress::new(lines.are_typed()),
+            progress: if lines.are_typed() { Progress::hidden("records") } else { Progress::new("records", None) },
+            pace: Pace::new(self.rate),
             options: &self,
         };
         let sent = sending.send_all(lines, &mut interrupt).await;
@@ -133,7 +147,10 @@ impl Produce {
             self.await_sockets(&client, &topic).await?;
         }
         sending.progress.clear();
-        note(&sending.summary.in_words());
+        match self.output {
+            OutputFormat::Text => note(&sending.summary.in_words()),
+            OutputFormat::Json => output::print_json(&sending.summary.json())?,
+        }
         sent.and(delivered)
     }
 
@@ -182,10 +199,11 @@ struct Sending<'a> {
     options: &'a Produce,
     producer: Producer,
     template: NewRecord,
-    /// With the number of the line, in the order of sending.
-    deliveries: VecDeque<(u64, Delivery)>,
+    /// With the place of the line, in the order of sending.
+    deliveries: VecDeque<(Place, Delivery)>,
     summary: Summary,
     progress: Progress,
+    pace: Pace,
 }
 
 impl Sending<'_> {
@@ -194,20 +212,21 @@ impl Sending<'_> {
         loop {
             let has_room = self.deliveries.len() < DELIVERIES_MAX;
             let line = tokio::select! {
-                line = lines.next(), if has_room => match line {
+                line = self.pace.then(lines.next()), if has_room => match line {
                     Some(line) => line.context("the input cannot be read any further")?,
                     None => return Ok(()),
                 },
-                (line, fate) = next_fate(&mut self.deliveries) => {
-                    self.settle(line, fate)?;
+                (place, fate) = next_fate(&mut self.deliveries) => {
+                    self.settle(place, fate)?;
                     continue;
                 }
                 () = self.progress.due() => {
-                    self.progress.show(&self.summary);
+                    self.progress.show(self.summary.written());
                     continue;
                 }
                 () = interrupt.came() => bail!(INTERRUPTED),
             };
+            self.pace.step();
             // Waits for room in memory, which may last when the broker is away.
             tokio::select! {
                 sent = self.send(line) => sent?,
@@ -216,23 +235,25 @@ impl Sending<'_> {
         }
     }
 
-    async fn send(&mut self, Line { number, bytes }: Line) -> anyhow::Result<()> {
+    async fn send(&mut self, Line { place, bytes }: Line) -> anyhow::Result<()> {
         let mut record = self.template.clone();
         let mut value = Bytes::from(bytes);
         if let Some(separator) = &self.options.key_separator {
             let Some(at) = find(&value, separator.as_bytes()) else {
-                bail!("line {number} has no key: there is no {separator:?} in it; it and what follows was not sent");
+                bail!("{place} has no key: there is no {separator:?} in it; it and what follows was not sent");
             };
             record.key = Some(value.split_to(at));
             value = value.slice(separator.len()..);
         }
-        record.value = Some(value);
-        let delivery = self.producer.send(record).await.map_err(|error| self.explain(number, error))?;
-        self.deliveries.push_back((number, delivery));
+        let is_null = |bytes: &Bytes| self.options.null.as_deref().is_some_and(|null| null.as_bytes() == bytes);
+        record.key = record.key.filter(|key| !is_null(key));
+        record.value = Some(value).filter(|value| !is_null(value));
+        let delivery = self.producer.send(record).await.map_err(|error| self.explain(&place, error))?;
+        self.deliveries.push_back((place, delivery));
         Ok(())
     }
 
-    fn settle(&mut self, line: u64, fate: Result<Receipt, ProduceError>) -> anyhow::Result<()> {
+    fn settle(&mut self, place: Place, fate: Result<Receipt, ProduceError>) -> anyhow::Result<()> {
         match fate {
             Ok(receipt) => {
                 self.summary.count(&receipt);
@@ -240,7 +261,7 @@ impl Sending<'_> {
             }
             Err(error) => {
                 self.summary.count_failure();
-                Err(self.explain(line, error))
+                Err(self.explain(&place, error))
             }
         }
     }
@@ -250,11 +271,11 @@ impl Sending<'_> {
         let mut result = Ok(());
         while !self.deliveries.is_empty() {
             tokio::select! {
-                (line, fate) = next_fate(&mut self.deliveries) => {
-                    let settled = self.settle(line, fate);
+                (place, fate) = next_fate(&mut self.deliveries) => {
+                    let settled = self.settle(place, fate);
                     result = result.and(settled);
                 }
-                () = self.progress.due() => self.progress.show(&self.summary),
+                () = self.progress.due() => self.progress.show(self.summary.written()),
                 () = interrupt.came() => {
                     let waiting = self.deliveries.len();
                     return result.and(Err(anyhow!("interrupted: {waiting} records may or may not be written")));
@@ -264,53 +285,22 @@ impl Sending<'_> {
         result
     }
 
-    fn explain(&self, line: u64, error: ProduceError) -> anyhow::Error {
-        self.options.cluster.explain_produce(&self.options.topic, error).context(format!("line {line}"))
+    fn explain(&self, place: &Place, error: ProduceError) -> anyhow::Error {
+        self.options.cluster.explain_produce(&self.options.topic, error).context(place.to_string())
     }
 }
 
 /// The fate of the oldest record; never comes when there is none. May be dropped and called again.
-async fn next_fate(deliveries: &mut VecDeque<(u64, Delivery)>) -> (u64, Result<Receipt, ProduceError>) {
-    let Some((line, delivery)) = deliveries.front_mut() else { return std::future::pending().await };
-    let known = (*line, delivery.await);
-    deliveries.pop_front();
-    known
+async fn next_fate(deliveries: &mut VecDeque<(Place, Delivery)>) -> (Place, Result<Receipt, ProduceError>) {
+    let Some((_, delivery)) = deliveries.front_mut() else { return std::future::pending().await };
+    let fate = delivery.await;
+    match deliveries.pop_front() {
+        Some((place, _)) => (place, fate),
+        // The front was there a moment ago, and nobody else takes it.
+        None => std::future::pending().await,
+    }
 }
 
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
-}
-
-/// A line on the terminal that counts, once a second, where nobody types.
-struct Progress {
-    shown: bool,
-    next: Option<Instant>,
-}
-
-impl Progress {
-    const EVERY: Duration = Duration::from_secs(1);
-
-    fn new(typed: bool) -> Self {
-        let wanted = !typed && io::stderr().is_terminal();
-        Progress { shown: false, next: wanted.then(|| Instant::now() + Self::EVERY) }
-    }
-
-    async fn due(&self) {
-        match self.next {
-            Some(next) => tokio::time::sleep_until(next.into()).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn show(&mut self, summary: &Summary) {
-        self.shown = true;
-        self.next = Some(Instant::now() + Self::EVERY);
-        summary::overwrite(&summary.progress());
-    }
-
-    fn clear(&self) {
-        if self.shown {
-            summary::overwrite("");
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! What was written, in one line.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Instant;
 
 use mainstem_client::{PartitionIndex, Receipt};
+use serde::Serialize;
 
 /// With more partitions only their number is told.
 const PARTITIONS_TOLD_MAX: usize = 4;
@@ -18,6 +18,26 @@ pub struct Summary {
     failed: u64,
     /// First and last offset.
     offsets: BTreeMap<PartitionIndex, (i64, i64)>,
+}
+
+/// The summary, in JSON.
+#[derive(Debug, Serialize)]
+pub struct JsonSummary<'a> {
+    topic: &'a str,
+    written: u64,
+    failed: u64,
+    /// Whether brokers were asked to confirm.
+    confirmed: bool,
+    elapsed_ms: u64,
+    /// Empty when nobody confirms.
+    partitions: Vec<JsonRange>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonRange {
+    partition: i32,
+    first_offset: i64,
+    last_offset: i64,
 }
 
 impl Summary {
@@ -38,9 +58,24 @@ impl Summary {
         self.failed += 1;
     }
 
-    pub fn progress(&self) -> String {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        format!("{}, {:.0} a second", records(self.written), self.written as f64 / seconds)
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub fn json(&self) -> JsonSummary<'_> {
+        let partition = |(partition, (first, last)): (&PartitionIndex, &(i64, i64))| JsonRange {
+            partition: partition.0,
+            first_offset: *first,
+            last_offset: *last,
+        };
+        JsonSummary {
+            topic: &self.topic,
+            written: self.written,
+            failed: self.failed,
+            confirmed: !self.unconfirmed,
+            elapsed_ms: self.begun.elapsed().as_millis() as u64,
+            partitions: self.offsets.iter().map(partition).collect(),
+        }
     }
 
     pub fn in_words(&self) -> String {
@@ -70,12 +105,6 @@ fn told(partition: PartitionIndex, (first, last): (i64, i64)) -> String {
 
 fn records(count: u64) -> String {
     if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
-}
-
-/// Puts a text in place of the last line of the terminal.
-pub fn overwrite(text: &str) {
-    // A terminal that is gone needs no progress.
-    let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
 }
 
 #[cfg(test)]

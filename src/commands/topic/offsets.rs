@@ -226,7 +226,15 @@ impl DeleteRecords {
         let found = match self.before {
             Position::Beginning => earliest.clone(),
             Position::End => latest,
-            Position::Offset(offset) => partitions.iter().map(|partition| (partition.clone(), offset)).collect(),
+            Position::Offset(offset) => {
+                // Found before anything is deleted anywhere.
+                if let Some((partition, end)) = latest.iter().find(|(_, end)| offset > **end) {
+                    anyhow::bail!(
+                        "{partition} has no offset {offset}: it ends at {end}; choose others with --partition"
+                    );
+                }
+                partitions.iter().map(|partition| (partition.clone(), offset)).collect()
+            }
             Position::Time(time) => {
                 let mut found = offsets(client, cluster, partitions, OffsetSpec::Timestamp(time)).await?;
                 // Nothing is that late: everything is older.
