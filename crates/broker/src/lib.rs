@@ -17,6 +17,7 @@ mod apply;
 mod blocking;
 mod broker;
 mod cleaner;
+mod commit_logs;
 mod commit_wait;
 mod controller_thread;
 mod delete_records;

@@ -7,8 +7,10 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mainstem_store::TopicLog;
 use parking_lot::{Condvar, Mutex};
 
+use crate::commit_logs;
 use crate::state::State;
 
 /// How often the thread looks at the clock.
@@ -60,6 +62,7 @@ fn run(stop: &(Mutex<bool>, Condvar), state: &Weak<State>) {
 /// When each task is due next, on the monotonic clock.
 struct Schedule {
     retention: Duration,
+    commit_logs: Duration,
     checkpoints: Duration,
     producers: Duration,
     idle: Duration,
@@ -69,7 +72,13 @@ impl Schedule {
     fn new(state: &State, now: Duration) -> Schedule {
         let config = state.config.load();
         let initial = millis(config.log.initial_task_delay_ms);
-        Schedule { retention: now + initial, checkpoints: now + initial, producers: now + initial, idle: now + IDLE }
+        Schedule {
+            retention: now + initial,
+            commit_logs: now + initial,
+            checkpoints: now + initial,
+            producers: now + initial,
+            idle: now + IDLE,
+        }
     }
 
     fn run_due(&mut self, state: &State, now: Duration) {
@@ -80,6 +89,10 @@ impl Schedule {
         if now >= self.retention {
             self.retention = now + millis(config.log.retention_check_interval_ms);
             retention(state);
+        }
+        if now >= self.commit_logs {
+            self.commit_logs = now + commit_logs::LOOK;
+            commit_logs::make_room(state);
         }
         if now >= self.producers {
             self.producers = now + millis(i64::from(config.producer_state.expiration_check_interval_ms));
@@ -123,12 +136,35 @@ pub(crate) fn remove_due(state: &State) {
     }
 }
 
-/// Applies retention to every partition. A log whose disk fails is reported; the others go on.
+/// Applies retention to every partition: to those in commit logs when that is due.
 pub(crate) fn retention(state: &State) {
+    let mut removed = retention_where(state, |log| log.as_partition_log().is_some());
+    if commit_logs::are_due(state) {
+        removed |= retention_of_groups(state);
+    }
+    if removed {
+        write_checkpoints(state);
+    }
+}
+
+/// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics among them. Whether
+/// anything was removed.
+pub(crate) fn retention_of_groups(state: &State) -> bool {
+    let removed = retention_where(state, |log| log.as_group_partition().is_some());
+    match state.folder.remove_unneeded() {
+        Ok(0) => {}
+        Ok(files) => tracing::info!("{files} commit log files removed that no partition needs"),
+        Err(error) => tracing::error!("commit log files are not removed: {error}"),
+    }
+    removed
+}
+
+/// Applies retention to some logs. One whose disk fails is reported; the others go on.
+fn retention_where(state: &State, chosen: impl Fn(&TopicLog) -> bool) -> bool {
     let now = state.env.clock.wall_ms();
     let mut removed = false;
     for topic in state.topics.load().iter() {
-        for partition in &topic.partitions {
+        for partition in topic.partitions.iter().filter(|partition| chosen(partition.log())) {
             match partition.log().retention_pass(now, partition.high_watermark()) {
                 Ok(outcome) if outcome.segments_removed > 0 => {
                     removed = true;
@@ -145,15 +181,7 @@ pub(crate) fn retention(state: &State) {
             }
         }
     }
-    // Also what deleted topics left behind.
-    match state.folder.remove_unneeded() {
-        Ok(0) => {}
-        Ok(files) => tracing::info!("{files} commit log files removed that no partition needs"),
-        Err(error) => tracing::error!("commit log files are not removed: {error}"),
-    }
-    if removed {
-        write_checkpoints(state);
-    }
+    removed
 }
 
 fn expire_producers(state: &State) {

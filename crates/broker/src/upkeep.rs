@@ -13,6 +13,11 @@ impl Broker {
         maintenance::retention(&self.state);
     }
 
+    /// Deletes files of commit logs where the disk is too full to wait for their hour, or for retention.
+    pub fn make_room(&self) {
+        crate::commit_logs::make_room(&self.state);
+    }
+
     /// Compacts what is due, whatever `log.cleaner.enable` says. Gives the number of passes over a log.
     pub fn compact_logs(&self) -> usize {
         self.cleaner.run_due(&self.state)

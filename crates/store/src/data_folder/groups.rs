@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::DataFolder;
 use crate::config::LogConfig;
 use crate::error::{OpenError, ReadError, StorageError};
-use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, PartitionKey};
+use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
 use crate::partition_log::{StoreEnv, io_error};
 use crate::topic_log::TopicLog;
 
@@ -297,6 +297,12 @@ impl DataFolder {
     /// Deletes files of commit logs that no partition needs any more; gives their number.
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
         self.groups().iter().map(|group| group.remove_unneeded()).sum()
+    }
+
+    /// The file of all commit logs that was written before all others, of those that are written no more.
+    pub fn oldest_commit_log_file(&self) -> Result<Option<OldFile>, StorageError> {
+        let oldest = self.groups().iter().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
+        Ok(oldest.into_iter().flatten().min_by_key(|file| file.modified))
     }
 
     /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole. Gives the log

@@ -48,6 +48,7 @@ mod tests;
 pub use find::FoundByKey;
 pub use open::{GroupReport, LivePartition};
 pub use partition::GroupPartition;
+pub use retention::OldFile;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

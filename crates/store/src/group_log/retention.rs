@@ -2,6 +2,7 @@
 //! records in it that are still to be seen, or in any file before it.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use mainstem_journal::{DeleteError, SegmentBase};
@@ -23,17 +24,36 @@ impl GroupPartition {
         };
         let newest = shares.iter().map(|share| self.newest_ms(share)).collect::<Result<Vec<_>, _>>()?;
         let count = self.deletable(&shares, &newest, log_end, now, high_watermark);
+        Ok(self.hide(&shares, count, log_end))
+    }
+
+    /// Hides the records in the files of the commit log before a position, whatever the settings say, as far as the high watermark is
+    /// above them.
+    pub fn hide_before(&self, position: u64, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
+        self.core.check_alive()?;
+        let (shares, log_end) = {
+            let state = self.state.lock();
+            (state.shares.clone(), state.next_offset)
+        };
+        let ends = shares.iter().skip(1).map(|share| share.first_offset).chain([log_end]);
+        let goes = |(share, end): &(&Share, Offset)| share.segment < position && *end <= high_watermark;
+        let count = shares.iter().zip(ends).take_while(goes).count();
+        Ok(self.hide(&shares, count, log_end))
+    }
+
+    /// Hides the first shares, unless others are the first ones by now.
+    fn hide(&self, shares: &[Share], count: usize, log_end: Offset) -> RetentionOutcome {
         let mut state = self.state.lock();
         let unchanged = state.shares.first().map(|share| share.segment) == shares.first().map(|share| share.segment);
         if count > 0 && unchanged {
             state.raise_log_start(shares.get(count).map_or(log_end, |share| share.first_offset));
         }
         let removed = if unchanged { &shares[..count] } else { &[] };
-        Ok(RetentionOutcome {
+        RetentionOutcome {
             segments_removed: removed.len(),
             bytes_removed: removed.iter().map(|share| share.bytes).sum(),
             log_start: state.log_start,
-        })
+        }
     }
 
     /// Without any timestamp the age of the file counts.
@@ -76,7 +96,30 @@ impl GroupPartition {
     }
 }
 
+/// A file of a commit log that is written no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OldFile {
+    /// The folder of the group.
+    pub group: PathBuf,
+    /// When it was written last.
+    pub modified: TimestampMs,
+    /// Where the next file begins.
+    pub end: u64,
+}
+
 impl GroupLog {
+    /// The oldest file, unless it is the one that is written.
+    pub fn oldest_file(&self) -> Result<Option<OldFile>, StorageError> {
+        let journal = &self.core.log.journal;
+        let Some(first) = journal.first_segment() else { return Ok(None) };
+        let Some(next) = journal.segment_after(first) else { return Ok(None) };
+        let path = journal.dir().join(first.to_string());
+        let metadata = self.core.fs().metadata(&path);
+        let metadata = metadata.map_err(|error| StorageError { action: "read", path, error: Arc::new(error) })?;
+        let modified = metadata.map_or(TimestampMs(0), |metadata| metadata.modified_ms);
+        Ok(Some(OldFile { group: self.core.folder.clone(), modified, end: next.0 }))
+    }
+
     /// Deletes the files of the commit log that no partition needs, from the front; then what of the views belongs to them. Writes a
     /// checkpoint before. Gives the number of files. Their space is free after [`GroupLog::remove_due_files`].
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {

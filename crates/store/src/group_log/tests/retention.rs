@@ -71,3 +71,24 @@ fn a_deleted_topic_frees_its_files() {
     assert_eq!(fs.metadata(&Path::new(FOLDER).join("consumequeue/orders/0")).unwrap(), None);
     expect_filled(&logs[2], 0..1);
 }
+
+#[test]
+fn a_file_can_go_before_its_time_but_not_before_it_is_committed() {
+    let (_fs, group, logs) = create();
+    for _ in 0..30 {
+        fill(&logs[0], 1);
+        fill(&logs[1], 1);
+    }
+    let oldest = group.oldest_file().unwrap().unwrap();
+    assert_eq!((oldest.group.as_path(), oldest.end), (Path::new(FOLDER), 2048));
+    assert_eq!(logs[0].hide_before(oldest.end, Offset(1)).unwrap().segments_removed, 0, "not all of it is committed");
+    for log in &logs[..2] {
+        let outcome = log.hide_before(oldest.end, log.log_end()).unwrap();
+        assert_eq!((outcome.segments_removed, outcome.log_start), (1, log.log_start()));
+        expect_filled(log, log.log_start().0..30);
+    }
+    assert_eq!(group.remove_unneeded().unwrap(), 1);
+    assert_eq!(group.oldest_file().unwrap().unwrap().end, 4096);
+    let (_fs, group, _logs) = create();
+    assert_eq!(group.oldest_file().unwrap(), None, "the file that is written stays");
+}

@@ -1,0 +1,98 @@
+//! When old files of commit logs are deleted: at the hours that are configured; at any hour past a certain use of the disk; and past
+//! another one, the oldest file of all, whatever retention says.
+
+use std::time::Duration;
+
+use mainstem_store::{OldFile, StorageError};
+use mainstem_types::TimestampMs;
+
+use crate::maintenance;
+use crate::state::State;
+
+/// How often the use of the disk is looked at.
+pub(crate) const LOOK: Duration = Duration::from_secs(10);
+/// Files that one look deletes whatever retention says: so many, and the disk is looked at again.
+const FORCED_FILES_MAX: usize = 10;
+const HOUR_MS: i64 = 3_600_000;
+
+/// Whether old files may be deleted now.
+pub(crate) fn are_due(state: &State) -> bool {
+    let config = state.config.load();
+    is_hour(&config.log.commit_log_delete_hours, state.env.clock.wall_ms()) || is_pressed(state)
+}
+
+/// Without any hour, all are meant.
+fn is_hour(hours: &[u8], now: TimestampMs) -> bool {
+    hours.is_empty() || hours.iter().any(|hour| i64::from(*hour) == now.0.div_euclid(HOUR_MS).rem_euclid(24))
+}
+
+/// Whether the disk is so full that old files go at any hour.
+fn is_pressed(state: &State) -> bool {
+    let limit = state.config.load().log.commit_log_max_percent;
+    state.space.is_short() || used_percent(state).is_some_and(|used| used > i64::from(limit))
+}
+
+/// Of the disk; `None` where that cannot be known.
+fn used_percent(state: &State) -> Option<i64> {
+    let (total, free) = (state.folder.total_space().ok()?, state.folder.free_space().ok()?);
+    // Rounded up: 100 is full.
+    let used = u128::from(total.saturating_sub(free)) * 100;
+    i64::try_from(used.div_ceil(u128::from(total.max(1)))).ok()
+}
+
+/// Makes room where the disk is too full for the hours to count.
+pub(crate) fn make_room(state: &State) {
+    if !state.config.load().log.commit_log_delete_hours.is_empty() && is_pressed(state) {
+        maintenance::retention_of_groups(state);
+    }
+    let force = i64::from(state.config.load().log.commit_log_force_percent);
+    for _ in 0..FORCED_FILES_MAX {
+        if force >= 100 || used_percent(state).is_none_or(|used| used <= force) {
+            return;
+        }
+        match state.folder.oldest_commit_log_file() {
+            Ok(Some(oldest)) if delete(state, &oldest) => {}
+            Ok(_) => return,
+            Err(error) => return tracing::error!("the oldest commit log file is not deleted: {error}"),
+        }
+    }
+}
+
+/// Whether the file could go: what is not committed stays.
+fn delete(state: &State, oldest: &OldFile) -> bool {
+    let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded());
+    state.folder.remove_due();
+    match deleted {
+        Ok(0) => false,
+        Ok(files) => {
+            tracing::warn!(
+                "{}: {files} files deleted before their time: the disk is fuller than \
+                 mainstem.commitlog.disk.used.force.percent",
+                oldest.group.display()
+            );
+            true
+        }
+        Err(error) => {
+            tracing::error!("{}: the oldest file is not deleted: {error}", oldest.group.display());
+            false
+        }
+    }
+}
+
+fn hide(state: &State, oldest: &OldFile) -> Result<(), StorageError> {
+    for topic in state.topics.load().iter() {
+        for partition in &topic.partitions {
+            let Some(log) = partition.log().as_group_partition() else { continue };
+            if log.folder() == oldest.group
+                && log.hide_before(oldest.end, partition.high_watermark())?.segments_removed > 0
+            {
+                partition.log_start_moved();
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "commit_logs_tests.rs"]
+mod tests;

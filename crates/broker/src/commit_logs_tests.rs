@@ -1,0 +1,126 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstem_env::{Fs, ManualClock, MemFs, SeededRng};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::controller::NewTopic;
+use mainstem_record::BatchBuilder;
+use mainstem_store::{Origin, StoreEnv};
+use mainstem_types::{Offset, PartitionIndex};
+
+use super::*;
+use crate::broker::Broker;
+use crate::partition::Partition;
+
+/// Two in the afternoon of a day in 2026.
+const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
+
+struct Node {
+    fs: MemFs,
+    clock: Arc<ManualClock>,
+    broker: Arc<Broker>,
+    log: Arc<Partition>,
+}
+
+/// A broker with one partition in a commit log of several files, whose records are a day old.
+fn node(settings: &[(&str, &str)]) -> Node {
+    let fs = MemFs::new();
+    let common = [
+        ("node.id", "1"),
+        ("listeners", "PLAINTEXT://127.0.0.1:19092"),
+        ("offsets.topic.num.partitions", "1"),
+        ("mainstem.layout", "shared"),
+        ("mainstem.shared.groups", "1"),
+        ("mainstem.commitlog.file.bytes", "1048576"),
+        ("log.retention.hours", "1"),
+        ("log.message.timestamp.before.max.ms", "9223372036854775807"),
+    ];
+    let properties: BTreeMap<String, String> =
+        common.iter().chain(settings).map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let clock = Arc::new(ManualClock::at(NOW));
+    let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+    let broker = Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let created = runtime.block_on(broker.create_topics(vec![NewTopic::named("a")], false)).unwrap();
+    assert!(created[0].is_ok(), "{created:?}");
+    let log = Arc::clone(broker.topics().by_name("a").unwrap().partition(PartitionIndex(0)).unwrap());
+    for n in 0..55 {
+        let mut builder = BatchBuilder::new();
+        builder.append(TimestampMs(NOW.0 - 24 * HOUR_MS + n), None, Some(&[7; 100_000]), &[]);
+        log.append(&Bytes::from(builder.build().unwrap()), Origin::Client, NOW, true).unwrap();
+    }
+    let node = Node { fs, clock, broker, log };
+    assert_eq!(node.files(), 6);
+    node
+}
+
+impl Node {
+    fn files(&self) -> usize {
+        let names = self.fs.read_dir(Path::new("/data/mainstem/shared-0/commitlog")).unwrap();
+        names.iter().filter(|entry| entry.name.len() == 20).count()
+    }
+
+    fn use_disk(&self, percent: u64) {
+        let total = self.fs.total_space(Path::new("/data")).unwrap();
+        self.fs.set_free_space(total / 100 * (100 - percent) + 100);
+        self.broker.look_at_disk();
+    }
+}
+
+#[test]
+fn without_hours_old_files_go_with_every_pass() {
+    let node = node(&[]);
+    node.broker.apply_retention();
+    assert_eq!((node.files(), node.log.log().log_start()), (1, Offset(55)));
+    node.broker.shutdown();
+}
+
+#[test]
+fn old_files_wait_for_their_hour_unless_the_disk_is_full() {
+    let now = NOW.0.div_euclid(HOUR_MS).rem_euclid(24);
+    let other = ((now + 2) % 24).to_string();
+    let settings = [("mainstem.commitlog.delete.hours", &*other), ("mainstem.commitlog.disk.used.max.percent", "60")];
+    let first = node(&settings);
+    first.use_disk(60);
+    first.broker.apply_retention();
+    first.broker.make_room();
+    assert_eq!((first.files(), first.log.log().log_start()), (6, Offset(0)), "neither the hour nor the disk");
+    first.clock.advance(Duration::from_millis(2 * HOUR_MS as u64));
+    first.broker.apply_retention();
+    assert_eq!(first.files(), 1, "its hour");
+    first.broker.shutdown();
+    let second = node(&settings);
+    second.use_disk(61);
+    second.broker.make_room();
+    assert_eq!((second.files(), second.log.log().log_start()), (1, Offset(55)), "at any hour");
+    second.broker.shutdown();
+}
+
+#[test]
+fn past_the_last_mark_the_oldest_files_go_before_their_time_one_after_the_other() {
+    let node = node(&[("log.retention.hours", "1000"), ("mainstem.commitlog.disk.used.force.percent", "85")]);
+    node.use_disk(85);
+    node.broker.make_room();
+    assert_eq!((node.files(), node.log.log().log_start()), (6, Offset(0)));
+    // Deleted files make no room in this file system, so all go but the one that is written.
+    node.use_disk(86);
+    node.broker.make_room();
+    assert_eq!(node.files(), 1);
+    let start = node.log.log().log_start();
+    assert_eq!(start, Offset(50), "what the written file holds stays");
+    assert_eq!(node.log.log().log_end(), Offset(55));
+    node.broker.shutdown();
+}
+
+#[test]
+fn hours_are_those_of_the_day_in_utc() {
+    assert!(is_hour(&[], NOW));
+    let midnight = TimestampMs(24 * HOUR_MS * 20_000);
+    assert!(is_hour(&[4, 0], midnight) && !is_hour(&[4, 23], midnight));
+    assert!(
+        is_hour(&[4], TimestampMs(midnight.0 + 5 * HOUR_MS - 1))
+            && !is_hour(&[4], TimestampMs(midnight.0 + 5 * HOUR_MS))
+    );
+}
