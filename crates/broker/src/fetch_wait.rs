@@ -3,14 +3,14 @@
 //! A waiter is registered with every partition of its fetch and dropped with it: a client that goes away leaves nothing
 //! behind. An append wakes a waiter only when the bytes that it still wants have come, so that a fetch for a megabyte
 //! is not woken by each small record. A partition without waiters costs one load an append; a waiting fetch costs no CPU.
+//!
+//! What a fetch could see of a partition is numbered: as long as [`FetchWaiters::changes`] stands still, another look finds the same.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::partition::Partition;
 
 /// One waiting fetch.
 #[derive(Debug)]
@@ -20,17 +20,19 @@ pub struct FetchWaiter {
 }
 
 impl FetchWaiter {
-    /// Takes note of appended bytes.
+    /// Takes note of appended bytes. Wakes once: who was woken says anew what it waits for.
     fn add(&self, bytes: i64) {
-        if self.missing_bytes.fetch_sub(bytes, Ordering::SeqCst) <= bytes {
+        let missing = self.missing_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        if missing > 0 && missing <= bytes {
             self.notify.notify_one();
         }
     }
 }
 
-/// The waiting fetches of one partition.
+/// The waiting fetches of one partition, and the number of its changes. Outlives the partition where somebody still holds it.
 #[derive(Debug, Default)]
-pub(crate) struct FetchWaiters {
+pub struct FetchWaiters {
+    changes: AtomicU64,
     count: AtomicUsize,
     waiters: Mutex<Vec<Arc<FetchWaiter>>>,
 }
@@ -54,8 +56,20 @@ impl FetchWaiters {
         self.count.store(waiters.len(), Ordering::SeqCst);
     }
 
+    /// How often changed what a fetch can see: records, watermarks, the log start, epochs, the end of it all. To be asked before
+    /// a look: what changes during the look is counted after it.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Something changed that nobody waits for.
+    pub fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Tells all waiters that `bytes` more can be read.
-    pub fn wake(&self, bytes: i64) {
+    pub(crate) fn wake(&self, bytes: i64) {
+        self.changed();
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -65,30 +79,34 @@ impl FetchWaiters {
     }
 
     /// Wakes all waiters whatever they wait for: the partition was deleted, failed, or changed its leader.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.wake(i64::MAX / 2);
     }
 }
 
-/// The registration of one waiting fetch; ends when it is dropped.
+/// The registration of one waiting fetch; ends when it is dropped. One that is kept for the next fetch of the same partitions saves the
+/// registration, and costs an append a few instructions.
+#[derive(Debug)]
 pub struct FetchWait {
     waiter: Arc<FetchWaiter>,
-    partitions: Vec<Arc<Partition>>,
+    partitions: Vec<Arc<FetchWaiters>>,
 }
 
 impl FetchWait {
     /// Registers with `partitions`. The caller then says what it waits for ([`expect_bytes`](Self::expect_bytes)), looks at
     /// the partitions once more, counts what it found ([`credit`](Self::credit)), and only then waits.
-    pub fn register(partitions: Vec<Arc<Partition>>) -> FetchWait {
+    pub fn register(partitions: Vec<Arc<FetchWaiters>>) -> FetchWait {
         let waiter = Arc::new(FetchWaiter { missing_bytes: AtomicI64::new(i64::MAX), notify: Notify::new() });
         for partition in &partitions {
-            partition.fetch_waiters.register(&waiter);
+            partition.register(&waiter);
         }
         FetchWait { waiter, partitions }
     }
 
     /// Begins to wait for `bytes`, of which appends from here on count.
     pub fn expect_bytes(&self, bytes: i64) {
+        // What was told before is of no interest: the look that follows sees it.
+        std::pin::pin!(self.waiter.notify.notified()).enable();
         self.waiter.missing_bytes.store(bytes.max(1), Ordering::SeqCst);
     }
 
@@ -108,7 +126,7 @@ impl FetchWait {
 impl Drop for FetchWait {
     fn drop(&mut self) {
         for partition in &self.partitions {
-            partition.fetch_waiters.unregister(&self.waiter);
+            partition.unregister(&self.waiter);
         }
     }
 }

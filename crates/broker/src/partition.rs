@@ -38,7 +38,7 @@ pub struct Partition {
     deleted: AtomicBool,
     space: Space,
     commit_waiters: CommitWaiters,
-    pub(crate) fetch_waiters: FetchWaiters,
+    pub(crate) fetch_waiters: Arc<FetchWaiters>,
 }
 
 /// Which records a reader sees.
@@ -100,7 +100,7 @@ impl Partition {
             space: start.space,
             log,
             commit_waiters: CommitWaiters::default(),
-            fetch_waiters: FetchWaiters::default(),
+            fetch_waiters: Arc::default(),
         });
         partition.listen_for_durability();
         partition.elect(start.node, start.leader_epoch);
@@ -128,6 +128,7 @@ impl Partition {
         }
         self.apply(Event::LeaderElected { leader: Some(leader), epoch, in_sync: vec![leader] });
         self.leader_epoch.store(epoch.0, Ordering::Release);
+        self.fetch_waiters.changed();
     }
 
     /// Tells the replica set what happened, and does what follows from it.
@@ -230,6 +231,7 @@ impl Partition {
             match replica.local_log_end(log_end) {
                 Ok(Outcome::HighWatermarkAdvanced { to }) => {
                     self.high_watermark.store(to.0, Ordering::SeqCst);
+                    self.fetch_waiters.changed();
                     drop(replica);
                     self.commit_waiters.advance(to);
                 }
@@ -338,6 +340,11 @@ impl Partition {
         replica.check_min_in_sync(required.min(replica.replicas().count()))
     }
 
+    /// Who waits for records, and how often changed what a fetch can see.
+    pub fn fetch_waiters(&self) -> &Arc<FetchWaiters> {
+        &self.fetch_waiters
+    }
+
     /// The log itself: for lookups by time and epoch, retention, and administration.
     pub fn log(&self) -> &TopicLog {
         &self.log
@@ -355,6 +362,7 @@ impl Partition {
     /// Retention moved the log start: the replica set follows.
     pub(crate) fn log_start_moved(&self) {
         self.apply(Event::LocalLogStart(self.log.log_start()));
+        self.fetch_waiters.changed();
     }
 }
 

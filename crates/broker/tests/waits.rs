@@ -95,7 +95,7 @@ fn a_fetch_is_woken_by_the_last_of_many_appends_at_once() {
     let (threads, appends) = (4, 300);
     let size = batch(node.clock.wall_ms(), None, &["x".to_owned()]).len();
     for round in 0..5 {
-        let wait = FetchWait::register(vec![Arc::clone(&partition)]);
+        let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
         wait.expect_bytes((threads * appends * size) as i64);
         let ready = Barrier::new(threads);
         thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn a_fetch_is_woken_by_the_last_of_many_appends_at_once() {
 #[test]
 fn a_fetch_is_not_woken_by_less_than_it_asked_for() {
     let (node, partition, _) = broker("os", 0);
-    let wait = FetchWait::register(vec![Arc::clone(&partition)]);
+    let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
     wait.expect_bytes(1_000);
     append(&node, &partition, "little");
     let woken = async { tokio::time::timeout(Duration::from_millis(20), wait.wait()).await };
@@ -126,7 +126,7 @@ fn a_fetch_is_not_woken_by_less_than_it_asked_for() {
 #[test]
 fn fetches_with_disk_are_woken_when_records_are_durable() {
     let (node, partition, _) = broker("disk", 0);
-    let wait = FetchWait::register(vec![Arc::clone(&partition)]);
+    let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
     wait.expect_bytes(1);
     append(&node, &partition, "not yet");
     let woken = async { tokio::time::timeout(Duration::from_millis(20), wait.wait()).await };
@@ -140,7 +140,7 @@ fn fetches_with_disk_are_woken_when_records_are_durable() {
 fn who_waits_for_a_deleted_topic_is_told() {
     let (node, partition, id) = broker("disk", 0);
     let (commit, _) = append(&node, &partition, "never synced");
-    let wait = FetchWait::register(vec![Arc::clone(&partition)]);
+    let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
     wait.expect_bytes(1_000_000);
     block_on(node.broker.delete_topics(vec![TopicRef::Id(id)])).expect("deleted");
     assert!(block_on(commit.wait()).is_err());
@@ -153,7 +153,7 @@ fn a_stop_ends_every_wait_and_is_done_once() {
     let mut client = Client::new(&node, Ledger::default());
     assert!(client.create_offsets_topic());
     let (commit, _) = append(&node, &partition, "never synced");
-    let wait = FetchWait::register(vec![Arc::clone(&partition)]);
+    let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
     wait.expect_bytes(1_000_000);
     thread::scope(|scope| {
         let waiting = [

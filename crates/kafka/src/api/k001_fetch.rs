@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use mainstem_broker::{Broker, FetchWait, Isolation, Partition, Stopped};
+use mainstem_broker::{Broker, Isolation, Partition, Stopped};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FetchRequest;
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
@@ -20,7 +20,7 @@ use crate::door::{Connection, Door};
 use crate::fetch::read::{Disk, Limits, Look, WouldBlock, look, resolve};
 use crate::fetch::respond::{respond, session_error};
 use crate::fetch::session::{
-    FetchPlan, PartitionKey, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
+    Answered, FetchPlan, PartitionKey, PlannedWait, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
 };
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
@@ -39,28 +39,31 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         isolation: if message.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted },
     };
     let max_wait_ms = message.max_wait_ms;
-    let by_id = request.version >= 13;
-    let plan = match door.fetch_sessions.begin(session_request(&message, by_id), door.broker.clock().monotonic()) {
+    let wanted = session_request(&message, request.version >= 13, limits.isolation);
+    let plan = match door.fetch_sessions.begin(wanted, door.broker.clock().monotonic()) {
         Ok(plan) => plan,
         Err(error) => return Ok(Handled::Ready(session_error(&request, session_error_code(error)))),
     };
-    let partitions: Vec<_> = plan.partitions.iter().map(|(key, _)| resolve(&door.broker, key)).collect();
-    let fetch = Arc::new(Fetch {
+    let targets = Targets::of(&door.broker, plan.partitions.clone());
+    let wait = plan.take_wait();
+    let fetch = Fetch {
         broker: Arc::clone(&door.broker),
         sessions: Arc::clone(&door.fetch_sessions),
         request,
         plan,
-        partitions,
         limits,
         max_wait: Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0)),
-    });
-    match fetch.look_at_once() {
-        Ok(first) if fetch.is_enough(&first) => Ok(Handled::Ready(fetch.finish(first))),
-        Ok(_) => Ok(Handled::waiting(fetch.wait())),
+    };
+    if let Some(wait) = &wait {
+        fetch.expect(wait);
+    }
+    match fetch.look_at_once(&targets) {
+        Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
+        Ok(look) => Ok(Handled::waiting(fetch.wait(Found { targets, look }, wait))),
         Err(WouldBlock) => Ok(Handled::waiting(async move {
-            match fetch.look_on_pool().await {
-                Ok(first) if fetch.is_enough(&first) => fetch.finish(first),
-                Ok(_) => fetch.wait().await,
+            match fetch.look_on_pool(&targets).await {
+                Ok(look) if fetch.is_enough(&look) => fetch.finish(Found { targets, look }, wait),
+                Ok(look) => fetch.wait(Found { targets, look }, wait).await,
                 Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
             }
         })),
@@ -75,13 +78,15 @@ fn session_error_code(error: SessionError) -> ErrorCode {
     }
 }
 
-fn session_request(message: &FetchRequest<'_>, by_id: bool) -> SessionRequest {
+fn session_request(message: &FetchRequest<'_>, by_id: bool, isolation: Isolation) -> SessionRequest {
     let mut wanted_partitions = IndexMap::new();
     let mut request = SessionRequest {
         session_id: message.session_id,
         session_epoch: message.session_epoch,
         by_id,
-        ..SessionRequest::default()
+        isolation,
+        partitions: Vec::new(),
+        forgotten: Vec::new(),
     };
     let reference = |name: &str, id| if by_id { TopicReference::Id(id) } else { TopicReference::Name(name.into()) };
     for topic in &message.topics {
@@ -108,21 +113,45 @@ fn session_request(message: &FetchRequest<'_>, by_id: bool) -> SessionRequest {
     request
 }
 
+/// The partitions of one look.
+struct Targets {
+    wanted: Vec<(PartitionKey, Wanted)>,
+    partitions: Vec<Result<Arc<Partition>, ErrorCode>>,
+}
+
+impl Targets {
+    fn of(broker: &Broker, wanted: Vec<(PartitionKey, Wanted)>) -> Arc<Targets> {
+        let partitions = wanted.iter().map(|(key, _)| resolve(broker, key)).collect();
+        Arc::new(Targets { wanted, partitions })
+    }
+}
+
+/// What a look found, and where.
+struct Found {
+    targets: Arc<Targets>,
+    look: Look,
+}
+
+impl Found {
+    fn answered(&self) -> Vec<Answered> {
+        self.look.answers.iter().map(|answer| answer.answered()).collect()
+    }
+}
+
 /// One fetch while it is being answered.
 struct Fetch {
     broker: Arc<Broker>,
     sessions: Arc<SessionCache>,
     request: Request,
     plan: FetchPlan,
-    partitions: Vec<Result<Arc<Partition>, ErrorCode>>,
     limits: Limits,
     max_wait: Duration,
 }
 
 impl Fetch {
     /// Looks without waiting for the disk.
-    fn look_at_once(&self) -> Result<Look, WouldBlock> {
-        let look = look(&self.partitions, &self.plan.partitions, &self.limits, Disk::Never);
+    fn look_at_once(&self, targets: &Targets) -> Result<Look, WouldBlock> {
+        let look = look(&targets.partitions, &targets.wanted, &self.limits, Disk::Never);
         if look.is_ok() {
             self.broker.reads().count_from_memory();
         }
@@ -130,54 +159,80 @@ impl Fetch {
     }
 
     /// Looks on a thread that may wait.
-    async fn look_on_pool(self: &Arc<Self>) -> Result<Look, Stopped> {
+    async fn look_on_pool(&self, targets: &Arc<Targets>) -> Result<Look, Stopped> {
         self.broker.reads().count_waited();
-        let fetch = Arc::clone(self);
-        let look = move || look(&fetch.partitions, &fetch.plan.partitions, &fetch.limits, Disk::MayWait);
+        let (targets, limits) = (Arc::clone(targets), self.limits);
+        let look = move || look(&targets.partitions, &targets.wanted, &limits, Disk::MayWait);
         // A look that may wait never would block.
         self.broker.blocking().run(look).await?.map_err(|WouldBlock| Stopped)
     }
 
-    async fn look(self: &Arc<Self>) -> Result<Look, Stopped> {
-        match self.look_at_once() {
-            Ok(look) => Ok(look),
-            Err(WouldBlock) => self.look_on_pool().await,
-        }
+    /// Looks at what may have changed since the look `before`.
+    async fn look_again(&self, before: &Found) -> Result<Found, Stopped> {
+        let targets = match self.plan.changed() {
+            Some(wanted) => Targets::of(&self.broker, wanted),
+            None => Arc::clone(&before.targets),
+        };
+        let look = match self.look_at_once(&targets) {
+            Ok(look) => look,
+            Err(WouldBlock) => self.look_on_pool(&targets).await?,
+        };
+        Ok(Found { targets, look })
     }
 
     /// Whether this is the answer, or the fetch waits for more.
     fn is_enough(&self, look: &Look) -> bool {
-        self.max_wait.is_zero() || self.plan.partitions.is_empty() || look.satisfies(&self.limits)
+        self.max_wait.is_zero() || self.plan.is_empty() || look.satisfies(&self.limits)
     }
 
-    async fn wait(self: Arc<Self>) -> Reply {
-        match self.wait_for_enough().await {
-            Ok(look) => self.finish(look),
+    /// Says how much is waited for. In this order, before the look, no append is missed: one that comes between the two is counted twice,
+    /// which costs a look.
+    fn expect(&self, wait: &PlannedWait) {
+        wait.wait.expect_bytes(i64::from(self.limits.min_bytes));
+    }
+
+    async fn wait(self, first: Found, wait: Option<PlannedWait>) -> Reply {
+        match self.wait_for_enough(first, wait).await {
+            Ok((found, wait)) => self.finish(found, Some(wait)),
             Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
         }
     }
 
-    async fn wait_for_enough(self: &Arc<Self>) -> Result<Look, Stopped> {
+    /// `first` is too little; `wait` was there, and expected, before it was looked for.
+    async fn wait_for_enough(&self, first: Found, wait: Option<PlannedWait>) -> Result<(Found, PlannedWait), Stopped> {
         let deadline = tokio::time::Instant::now() + self.max_wait;
-        let waiting = self.partitions.iter().filter_map(|partition| partition.as_ref().ok().map(Arc::clone)).collect();
-        let wait = FetchWait::register(waiting);
+        let mut found = first;
+        let answered = found.answered();
+        self.plan.saw(&found.targets.wanted, &answered);
+        let wait = wait.filter(|wait| self.plan.is_complete(wait));
+        let mut was_expected = wait.is_some();
+        let wait = wait.unwrap_or_else(|| self.plan.register(&answered));
         loop {
-            // In this order no append is missed: one that comes between the two is counted twice, which costs a look.
-            wait.expect_bytes(i64::from(self.limits.min_bytes));
-            let look = self.look().await?;
-            if look.satisfies(&self.limits) || self.broker.is_stopping() {
-                return Ok(look);
+            if was_expected {
+                if self.broker.is_stopping() {
+                    return Ok((found, wait));
+                }
+                wait.wait.credit(found.look.bytes as i64);
+                if tokio::time::timeout_at(deadline, wait.wait.wait()).await.is_err() {
+                    return Ok((self.look_again(&found).await?, wait));
+                }
             }
-            wait.credit(look.bytes as i64);
-            if tokio::time::timeout_at(deadline, wait.wait()).await.is_err() {
-                return self.look().await;
+            self.expect(&wait);
+            was_expected = true;
+            found = self.look_again(&found).await?;
+            if found.look.satisfies(&self.limits) {
+                return Ok((found, wait));
             }
+            self.plan.saw(&found.targets.wanted, &found.answered());
         }
     }
 
-    fn finish(&self, look: Look) -> Reply {
-        let answered: Vec<_> = look.answers.iter().map(|answer| answer.answered()).collect();
-        let finish = self.sessions.finish(&self.plan, &answered, self.broker.clock().monotonic());
-        respond(&self.request, &self.plan.partitions, look.answers, &finish)
+    fn finish(&self, found: Found, wait: Option<PlannedWait>) -> Reply {
+        let (wanted, answered) = (&found.targets.wanted, found.answered());
+        let finish = self.sessions.finish(&self.plan, wanted, &answered, self.broker.clock().monotonic());
+        if let Some(wait) = wait {
+            self.plan.give_back(wait);
+        }
+        respond(&self.request, wanted, found.look.answers, &finish)
     }
 }

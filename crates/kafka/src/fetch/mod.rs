@@ -3,3 +3,4 @@
 pub mod read;
 pub mod respond;
 pub mod session;
+mod session_state;

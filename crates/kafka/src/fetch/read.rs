@@ -7,7 +7,7 @@ use mainstem_kafka_wire::ErrorCode;
 use mainstem_store::{AbortedTransaction, ReadError, Reading};
 use mainstem_types::{LeaderEpoch, Offset};
 
-use super::session::{Answered, PartitionKey, TopicReference, Wanted};
+use super::session::{Answered, PartitionKey, Seen, TopicReference, Wanted};
 use crate::errors::{epoch_error_code, read_error_code};
 
 /// The limits of a whole fetch.
@@ -34,6 +34,7 @@ pub struct PartitionAnswer {
     pub diverging: Option<Diverging>,
     /// For `read_committed` alone.
     pub aborted: Option<Vec<AbortedTransaction>>,
+    pub seen: Option<Seen>,
 }
 
 /// What all partitions give.
@@ -54,7 +55,8 @@ impl Look {
 
 impl PartitionAnswer {
     fn error(error: ErrorCode) -> PartitionAnswer {
-        PartitionAnswer { error, positions: UNKNOWN, reading: Reading::default(), diverging: None, aborted: None }
+        let (positions, reading) = (UNKNOWN, Reading::default());
+        PartitionAnswer { error, positions, reading, diverging: None, aborted: None, seen: None }
     }
 
     /// For a partition that is not here. Kafka's list of aborted transactions is empty then, and null otherwise.
@@ -70,6 +72,7 @@ impl PartitionAnswer {
             has_notice: self.diverging.is_some(),
             high_watermark: self.positions.high_watermark,
             log_start: self.positions.log_start,
+            seen: self.seen.clone(),
         }
     }
 }
@@ -116,7 +119,13 @@ pub fn look(
     for (partition, (_, wanted)) in partitions.iter().zip(wanted) {
         let answer = match partition {
             Err(error) => PartitionAnswer::unknown(*error),
-            Ok(partition) => look_at(partition, wanted, limits, look.bytes, disk)?,
+            Ok(partition) => {
+                let changes = partition.fetch_waiters().changes();
+                let mut answer = look_at(partition, wanted, limits, look.bytes, disk)?;
+                let is_all = wanted.fetch_offset == answer.positions.upper(limits.isolation);
+                answer.seen = Some(Seen { partition: Arc::clone(partition.fetch_waiters()), changes, is_all });
+                answer
+            }
         };
         look.bytes += answer.reading.bytes;
         look.urgent |= answer.error != ErrorCode::NONE || answer.diverging.is_some();
@@ -184,6 +193,7 @@ fn read(
         reading: found.reading,
         diverging: None,
         aborted,
+        seen: None,
     })
 }
 

@@ -4,8 +4,10 @@
 //!   a session, which every client accepts.
 //! - A session that was not used for [`EVICTION_MS`] gives way to a new one; so does one in the cache that long with fewer
 //!   partitions than the new one.
-//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 150 MB: past it a client is answered without a session, and one
+//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 200 MB: past it a client is answered without a session, and one
 //!   whose session would grow beyond it loses that session.
+//! - A partition of which nothing changed since it was found to have nothing to tell is not looked at: a fetch costs what its session's
+//!   busy partitions cost, and one comparison for each of the others.
 //! - No IO and no clock: `now` is an argument.
 
 use std::collections::HashMap;
@@ -13,16 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use indexmap::IndexMap;
-use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId};
+use mainstem_broker::{FetchWait, Isolation};
 use parking_lot::Mutex;
+
+use super::session_state::Session;
+pub use super::session_state::{Answered, PartitionKey, PlannedWait, Seen, TopicReference, Wanted};
 
 /// `min.incremental.fetch.session.eviction.ms` of Kafka.
 pub const EVICTION_MS: u64 = 120_000;
 
 /// What all sessions may weigh: a partition weighs 1, and 1 more for each 64 bytes of its topic's name.
 pub const WEIGHT_MAX: usize = 1_000_000;
-const NAME_BYTES_OF_WEIGHT: usize = 64;
 
 /// No session.
 pub const NO_SESSION: i32 = 0;
@@ -31,35 +34,14 @@ pub const INITIAL_EPOCH: i32 = 0;
 /// Epoch that ends a session and asks for an answer without one.
 pub const FINAL_EPOCH: i32 = -1;
 
-/// A topic as a request names it: by name up to Fetch 12, by id from 13 on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum TopicReference {
-    Name(Arc<str>),
-    Id(TopicId),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PartitionKey {
-    pub topic: TopicReference,
-    pub partition: PartitionIndex,
-}
-
-/// What a client wants of one partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    pub fetch_offset: Offset,
-    pub current_leader_epoch: LeaderEpoch,
-    pub last_fetched_epoch: LeaderEpoch,
-    pub max_bytes: i32,
-}
-
 /// The session part of a fetch request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct SessionRequest {
     pub session_id: i32,
     pub session_epoch: i32,
     /// Whether the request names topics by id; a session does not change its mind about this.
     pub by_id: bool,
+    pub isolation: Isolation,
     pub partitions: Vec<(PartitionKey, Wanted)>,
     pub forgotten: Vec<PartitionKey>,
 }
@@ -78,37 +60,10 @@ pub enum SessionError {
     TopicIdMix,
 }
 
-/// What the answer to one partition contains, as far as the session must know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
-    pub is_error: bool,
-    pub has_records: bool,
-    /// A diverging epoch or a preferred read replica, which are always told.
-    pub has_notice: bool,
-    pub high_watermark: Offset,
-    pub log_start: Offset,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Cached {
-    wanted: Wanted,
-    /// What the client was told last.
-    high_watermark: Offset,
-    log_start: Offset,
-}
-
-#[derive(Debug)]
-struct Session {
-    id: i32,
-    /// The epoch that the next request must carry.
-    epoch: i32,
-    by_id: bool,
-    partitions: IndexMap<PartitionKey, Cached>,
-}
-
 /// How a fetch is to be answered.
 #[derive(Debug)]
 pub struct FetchPlan {
+    /// What to look at first.
     pub partitions: Vec<(PartitionKey, Wanted)>,
     kind: Kind,
 }
@@ -119,6 +74,7 @@ enum Kind {
     /// All partitions are named and answered; a session is made if there is room.
     Full {
         by_id: bool,
+        isolation: Isolation,
     },
     Incremental(Arc<Mutex<Session>>),
 }
@@ -131,7 +87,7 @@ pub struct Finish {
     pub included: Vec<bool>,
 }
 
-struct Entry {
+struct Held {
     session: Arc<Mutex<Session>>,
     created: Duration,
     last_used: Duration,
@@ -144,7 +100,7 @@ pub struct SessionCache {
     slots: usize,
     weight_max: usize,
     next_id: AtomicI32,
-    entries: Mutex<HashMap<i32, Entry>>,
+    entries: Mutex<HashMap<i32, Held>>,
 }
 
 impl SessionCache {
@@ -167,7 +123,7 @@ impl SessionCache {
                 self.entries.lock().remove(&request.session_id);
             }
             let kind = match request.session_epoch {
-                INITIAL_EPOCH => Kind::Full { by_id: request.by_id },
+                INITIAL_EPOCH => Kind::Full { by_id: request.by_id, isolation: request.isolation },
                 _ => Kind::Sessionless,
             };
             return Ok(FetchPlan { partitions: request.partitions, kind });
@@ -182,8 +138,9 @@ impl SessionCache {
         }
         held.apply(request.partitions, &request.forgotten);
         held.epoch = next_epoch(held.epoch);
-        let partitions: Vec<_> = held.partitions.iter().map(|(key, cached)| (key.clone(), cached.wanted)).collect();
-        let (id, size, weight) = (held.id, partitions.len(), held.weight());
+        held.set_isolation(request.isolation);
+        let partitions = held.worth_a_look();
+        let (id, size, weight) = (held.id, held.partitions.len(), held.weight);
         drop(held);
         if size == 0 {
             self.entries.lock().remove(&id);
@@ -205,18 +162,24 @@ impl SessionCache {
         Ok(FetchPlan { partitions, kind: Kind::Incremental(session) })
     }
 
-    /// Decides what of the answer is sent, and remembers what the client knows after it.
-    pub fn finish(&self, plan: &FetchPlan, answers: &[Answered], now: Duration) -> Finish {
-        debug_assert_eq!(plan.partitions.len(), answers.len(), "one answer a partition");
+    /// Decides what of the answer is sent, and remembers what the client knows after it. `looked_at` are the partitions of the last look.
+    pub fn finish(
+        &self,
+        plan: &FetchPlan,
+        looked_at: &[(PartitionKey, Wanted)],
+        answers: &[Answered],
+        now: Duration,
+    ) -> Finish {
+        debug_assert_eq!(looked_at.len(), answers.len(), "one answer a partition");
         match &plan.kind {
             Kind::Sessionless => Finish { session_id: NO_SESSION, included: vec![true; answers.len()] },
-            Kind::Full { by_id } => {
-                let session_id = self.create(plan, answers, *by_id, now).unwrap_or(NO_SESSION);
+            Kind::Full { by_id, isolation } => {
+                let session_id = self.create(looked_at, answers, (*by_id, *isolation), now).unwrap_or(NO_SESSION);
                 Finish { session_id, included: vec![true; answers.len()] }
             }
             Kind::Incremental(session) => {
                 let mut session = session.lock();
-                let included = session.answer(&plan.partitions, answers);
+                let included = session.answer(looked_at, answers);
                 Finish { session_id: session.id, included }
             }
         }
@@ -229,12 +192,18 @@ impl SessionCache {
         Ok(Arc::clone(&entry.session))
     }
 
-    fn create(&self, plan: &FetchPlan, answers: &[Answered], by_id: bool, now: Duration) -> Option<i32> {
-        let size = plan.partitions.len();
+    fn create(
+        &self,
+        partitions: &[(PartitionKey, Wanted)],
+        answers: &[Answered],
+        named: (bool, Isolation),
+        now: Duration,
+    ) -> Option<i32> {
+        let size = partitions.len();
         if self.slots == 0 {
             return None;
         }
-        let weight: usize = plan.partitions.iter().map(|(key, _)| key.weight()).sum();
+        let weight: usize = partitions.iter().map(|(key, _)| key.weight()).sum();
         let mut entries = self.entries.lock();
         if entries.len() >= self.slots && !evict(&mut entries, size, now) {
             return None;
@@ -248,20 +217,75 @@ impl SessionCache {
         while id == NO_SESSION || entries.contains_key(&id) {
             id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         }
-        let partitions = plan
-            .partitions
-            .iter()
-            .zip(answers)
-            .map(|((key, wanted), answer)| (key.clone(), Cached::new(*wanted, answer)));
-        let session = Session { id, epoch: 1, by_id, partitions: partitions.collect() };
-        entries
-            .insert(id, Entry { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size, weight });
+        let session = Session::new(id, named, partitions, answers);
+        entries.insert(id, Held { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size, weight });
         Some(id)
     }
 }
 
+impl FetchPlan {
+    /// Whether the fetch is about no partition at all, so that there is nothing to wait for.
+    pub fn is_empty(&self) -> bool {
+        // A session that became empty is none.
+        self.partitions.is_empty() && !matches!(self.kind, Kind::Incremental(_))
+    }
+
+    /// What to look at again: what changed meanwhile. `None`: the same as before.
+    pub fn changed(&self) -> Option<Vec<(PartitionKey, Wanted)>> {
+        match &self.kind {
+            Kind::Incremental(session) => Some(session.lock().worth_a_look()),
+            _ => None,
+        }
+    }
+
+    /// Remembers what a look saw that was not enough for an answer.
+    pub fn saw(&self, looked_at: &[(PartitionKey, Wanted)], answers: &[Answered]) {
+        if let Kind::Incremental(session) = &self.kind {
+            session.lock().saw(looked_at, answers);
+        }
+    }
+
+    /// The wait that an earlier fetch of the session left behind, if it still stands for all of its partitions.
+    pub fn take_wait(&self) -> Option<PlannedWait> {
+        let Kind::Incremental(session) = &self.kind else { return None };
+        let mut session = session.lock();
+        let registrations = session.registrations;
+        session.wait.take().filter(|wait| wait.registrations == registrations)
+    }
+
+    /// A wait for all partitions: of the session, or those that were looked at.
+    pub fn register(&self, answers: &[Answered]) -> PlannedWait {
+        let (partitions, registrations) = match &self.kind {
+            Kind::Incremental(session) => {
+                let session = session.lock();
+                (session.known_partitions(), session.registrations)
+            }
+            _ => (answers.iter().filter_map(|answer| Some(Arc::clone(&answer.seen.as_ref()?.partition))).collect(), 0),
+        };
+        PlannedWait { wait: FetchWait::register(partitions), registrations }
+    }
+
+    /// Whether the wait stands for all partitions that the session knows by now.
+    pub fn is_complete(&self, wait: &PlannedWait) -> bool {
+        match &self.kind {
+            Kind::Incremental(session) => session.lock().registrations == wait.registrations,
+            _ => true,
+        }
+    }
+
+    /// Leaves a wait for the next fetch of the session.
+    pub fn give_back(&self, wait: PlannedWait) {
+        if let Kind::Incremental(session) = &self.kind {
+            let mut session = session.lock();
+            if session.registrations == wait.registrations {
+                session.wait = Some(wait);
+            }
+        }
+    }
+}
+
 /// Makes room for a session of `size` partitions, if one of the present ones may go.
-fn evict(entries: &mut HashMap<i32, Entry>, size: usize, now: Duration) -> bool {
+fn evict(entries: &mut HashMap<i32, Held>, size: usize, now: Duration) -> bool {
     let limit = Duration::from_millis(EVICTION_MS);
     let oldest =
         entries.iter().min_by_key(|(_, e)| e.last_used).filter(|(_, e)| now.saturating_sub(e.last_used) > limit);
@@ -278,75 +302,6 @@ fn evict(entries: &mut HashMap<i32, Entry>, size: usize, now: Duration) -> bool 
 /// Epochs run from 1 to `i32::MAX` and begin again with 1.
 fn next_epoch(epoch: i32) -> i32 {
     if epoch == i32::MAX { 1 } else { epoch + 1 }
-}
-
-impl Cached {
-    fn new(wanted: Wanted, answer: &Answered) -> Cached {
-        let mut cached = Cached { wanted, high_watermark: Offset::NONE, log_start: Offset::NONE };
-        cached.told(answer);
-        cached
-    }
-
-    fn told(&mut self, answer: &Answered) {
-        // After an error the partition is answered again as soon as the error is gone, whatever its watermark is then.
-        self.high_watermark = if answer.is_error { Offset::NONE } else { answer.high_watermark };
-        self.log_start = answer.log_start;
-    }
-
-    fn is_news(&self, answer: &Answered) -> bool {
-        answer.is_error
-            || answer.has_records
-            || answer.has_notice
-            || answer.high_watermark != self.high_watermark
-            || answer.log_start != self.log_start
-    }
-}
-
-impl PartitionKey {
-    fn weight(&self) -> usize {
-        match &self.topic {
-            TopicReference::Name(name) => 1 + name.len() / NAME_BYTES_OF_WEIGHT,
-            TopicReference::Id(_) => 1,
-        }
-    }
-}
-
-impl Session {
-    fn weight(&self) -> usize {
-        self.partitions.keys().map(PartitionKey::weight).sum()
-    }
-
-    fn apply(&mut self, partitions: Vec<(PartitionKey, Wanted)>, forgotten: &[PartitionKey]) {
-        for (key, wanted) in partitions {
-            let fresh = Cached { wanted, high_watermark: Offset::NONE, log_start: Offset::NONE };
-            self.partitions.entry(key).and_modify(|cached| cached.wanted = wanted).or_insert(fresh);
-        }
-        if !forgotten.is_empty() {
-            let gone: std::collections::HashSet<&PartitionKey> = forgotten.iter().collect();
-            self.partitions.retain(|key, _| !gone.contains(key));
-        }
-    }
-
-    fn answer(&mut self, keys: &[(PartitionKey, Wanted)], answers: &[Answered]) -> Vec<bool> {
-        let mut served = std::collections::HashSet::new();
-        let mut included = Vec::with_capacity(keys.len());
-        for ((key, _), answer) in keys.iter().zip(answers) {
-            let cached = self.partitions.get_mut(key);
-            let news = cached.as_ref().is_none_or(|cached| cached.is_news(answer));
-            if let Some(cached) = cached.filter(|_| news) {
-                cached.told(answer);
-            }
-            if answer.has_records {
-                served.insert(key);
-            }
-            included.push(news);
-        }
-        // Those that were served go to the end, so that the next fetch begins with those that were not.
-        if !served.is_empty() && served.len() < self.partitions.len() {
-            self.partitions.sort_by_cached_key(|key, _| served.contains(key));
-        }
-        included
-    }
 }
 
 #[cfg(test)]

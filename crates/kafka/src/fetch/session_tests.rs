@@ -1,4 +1,6 @@
 use super::*;
+use mainstem_broker::FetchWaiters;
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
 
 fn key(name: &str, partition: i32) -> PartitionKey {
     PartitionKey { topic: TopicReference::Name(name.into()), partition: PartitionIndex(partition) }
@@ -14,7 +16,14 @@ fn wanted(offset: i64) -> Wanted {
 }
 
 fn request(session_id: i32, session_epoch: i32, partitions: &[(PartitionKey, Wanted)]) -> SessionRequest {
-    SessionRequest { session_id, session_epoch, by_id: false, partitions: partitions.to_vec(), forgotten: Vec::new() }
+    SessionRequest {
+        session_id,
+        session_epoch,
+        by_id: false,
+        isolation: Isolation::ReadUncommitted,
+        partitions: partitions.to_vec(),
+        forgotten: Vec::new(),
+    }
 }
 
 const QUIET: Answered = Answered {
@@ -23,7 +32,12 @@ const QUIET: Answered = Answered {
     has_notice: false,
     high_watermark: Offset(10),
     log_start: Offset(0),
+    seen: None,
 };
+
+fn finish(cache: &SessionCache, plan: &FetchPlan, answers: &[Answered], now: Duration) -> Finish {
+    cache.finish(plan, &plan.partitions, answers, now)
+}
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -33,14 +47,14 @@ fn at(seconds: u64) -> Duration {
 fn session(cache: &SessionCache, count: i32, now: Duration) -> i32 {
     let partitions: Vec<_> = (0..count).map(|p| (key("t", p), wanted(0))).collect();
     let plan = cache.begin(request(0, INITIAL_EPOCH, &partitions), now).unwrap();
-    cache.finish(&plan, &vec![QUIET; count as usize], now).session_id
+    finish(&cache, &plan, &vec![QUIET; count as usize], now).session_id
 }
 
 #[test]
 fn a_full_fetch_answers_everything_and_makes_a_session() {
     let cache = SessionCache::new(10);
     let plan = cache.begin(request(0, INITIAL_EPOCH, &[(key("t", 0), wanted(5))]), at(0)).unwrap();
-    let finish = cache.finish(&plan, &[QUIET], at(0));
+    let finish = finish(&cache, &plan, &[QUIET], at(0));
     assert_ne!(finish.session_id, NO_SESSION);
     assert_eq!(finish.included, [true]);
     assert_eq!(cache.len(), 1);
@@ -54,9 +68,13 @@ fn an_incremental_answer_has_only_what_is_new() {
     assert_eq!(plan.partitions.len(), 3);
     let watermark = Answered { high_watermark: Offset(11), ..QUIET };
     let start = Answered { log_start: Offset(2), ..QUIET };
-    assert_eq!(cache.finish(&plan, &[QUIET, watermark, start], at(1)).included, [false, true, true]);
+    assert_eq!(finish(&cache, &plan, &[QUIET, watermark.clone(), start.clone()], at(1)).included, [false, true, true]);
     let plan = cache.begin(request(id, 2, &[]), at(1)).unwrap();
-    assert_eq!(cache.finish(&plan, &[QUIET, watermark, start], at(1)).included, [false; 3], "it knows by now");
+    assert_eq!(
+        finish(&cache, &plan, &[QUIET, watermark.clone(), start.clone()], at(1)).included,
+        [false; 3],
+        "it knows by now"
+    );
 }
 
 #[test]
@@ -64,9 +82,9 @@ fn after_an_error_the_partition_is_sent_again_when_the_error_is_gone() {
     let cache = SessionCache::new(10);
     let id = session(&cache, 1, at(0));
     let error = Answered { is_error: true, ..QUIET };
-    for (epoch, answer, expected) in [(1, error, true), (2, error, true), (3, QUIET, true), (4, QUIET, false)] {
+    for (epoch, answer, expected) in [(1, error.clone(), true), (2, error, true), (3, QUIET, true), (4, QUIET, false)] {
         let plan = cache.begin(request(id, epoch, &[]), at(0)).unwrap();
-        assert_eq!(cache.finish(&plan, &[answer], at(0)).included, [expected], "epoch {epoch}");
+        assert_eq!(finish(&cache, &plan, &[answer.clone()], at(0)).included, [expected], "epoch {epoch}");
     }
 }
 
@@ -79,7 +97,7 @@ fn partitions_are_added_changed_and_forgotten() {
     let plan = cache.begin(change, at(0)).unwrap();
     let offsets: Vec<_> = plan.partitions.iter().map(|(k, w)| (k.clone(), w.fetch_offset.0)).collect();
     assert_eq!(offsets, [(key("t", 1), 7), (key("u", 0), 1)]);
-    assert_eq!(cache.finish(&plan, &[QUIET, QUIET], at(0)).included, [false, true], "the new one is told once");
+    assert_eq!(finish(&cache, &plan, &[QUIET, QUIET], at(0)).included, [false, true], "the new one is told once");
 }
 
 #[test]
@@ -89,7 +107,7 @@ fn a_session_that_forgets_everything_is_gone() {
     let mut change = request(id, 1, &[]);
     change.forgotten = vec![key("t", 0)];
     let plan = cache.begin(change, at(0)).unwrap();
-    assert_eq!(cache.finish(&plan, &[], at(0)), Finish { session_id: NO_SESSION, included: vec![] });
+    assert_eq!(finish(&cache, &plan, &[], at(0)), Finish { session_id: NO_SESSION, included: vec![] });
     assert!(cache.is_empty());
 }
 
@@ -109,7 +127,7 @@ fn the_final_epoch_closes_the_session() {
     let cache = SessionCache::new(10);
     let id = session(&cache, 1, at(0));
     let plan = cache.begin(request(id, FINAL_EPOCH, &[(key("t", 0), wanted(0))]), at(0)).unwrap();
-    assert_eq!(cache.finish(&plan, &[QUIET], at(0)), Finish { session_id: NO_SESSION, included: vec![true] });
+    assert_eq!(finish(&cache, &plan, &[QUIET], at(0)), Finish { session_id: NO_SESSION, included: vec![true] });
     assert!(cache.is_empty());
 }
 
@@ -136,7 +154,7 @@ fn a_larger_session_takes_the_place_of_a_smaller_old_one() {
     let cache = SessionCache::new(1);
     let small = session(&cache, 1, at(0));
     let plan = cache.begin(request(small, 1, &[]), at(200)).unwrap();
-    cache.finish(&plan, &[QUIET], at(200));
+    finish(&cache, &plan, &[QUIET], at(200));
     assert_eq!(session(&cache, 1, at(201)), NO_SESSION, "the same size does not");
     assert_ne!(session(&cache, 2, at(201)), NO_SESSION);
 }
@@ -147,7 +165,7 @@ fn partitions_that_were_served_go_to_the_end() {
     let id = session(&cache, 3, at(0));
     let plan = cache.begin(request(id, 1, &[]), at(0)).unwrap();
     let data = Answered { has_records: true, ..QUIET };
-    cache.finish(&plan, &[data, QUIET, QUIET], at(0));
+    finish(&cache, &plan, &[data, QUIET, QUIET], at(0));
     let plan = cache.begin(request(id, 2, &[]), at(0)).unwrap();
     let order: Vec<_> = plan.partitions.iter().map(|(key, _)| key.partition.0).collect();
     assert_eq!(order, [1, 2, 0]);
@@ -167,6 +185,72 @@ fn what_all_sessions_remember_together_is_bounded() {
     let long = "n".repeat(32_000);
     let named: Vec<_> = (0..4).map(|p| (key(&long, p), wanted(0))).collect();
     let plan = cache.begin(request(0, INITIAL_EPOCH, &named), at(5)).unwrap();
-    assert_eq!(cache.finish(&plan, &vec![QUIET; named.len()], at(5)).session_id, NO_SESSION, "names weigh too");
+    assert_eq!(finish(&cache, &plan, &vec![QUIET; named.len()], at(5)).session_id, NO_SESSION, "names weigh too");
     assert_ne!(session(&cache, half, at(500)), NO_SESSION, "idle ones give way");
+}
+
+/// What a look gives that saw all of a partition.
+fn saw_all(partition: &Arc<FetchWaiters>) -> Answered {
+    let seen = Seen { partition: Arc::clone(partition), changes: partition.changes(), is_all: true };
+    Answered { seen: Some(seen), ..QUIET }
+}
+
+fn places(plan: &FetchPlan) -> Vec<i32> {
+    plan.partitions.iter().map(|(key, _)| key.partition.0).collect()
+}
+
+#[test]
+fn what_has_nothing_to_tell_is_not_looked_at_until_it_changes() {
+    let cache = SessionCache::new(10);
+    let id = session(&cache, 3, at(0));
+    let logs: [Arc<FetchWaiters>; 3] = Default::default();
+    let plan = cache.begin(request(id, 1, &[]), at(0)).unwrap();
+    let behind = Seen { is_all: false, ..saw_all(&logs[2]).seen.unwrap() };
+    let more = Answered { seen: Some(behind), ..QUIET };
+    finish(&cache, &plan, &[saw_all(&logs[0]), saw_all(&logs[1]), more], at(0));
+
+    let plan = cache.begin(request(id, 2, &[]), at(0)).unwrap();
+    assert_eq!(places(&plan), [2], "it has more than was answered");
+    logs[1].changed();
+    assert_eq!(plan.changed().unwrap().len(), 2, "while the fetch waits, too");
+    finish(&cache, &plan, &[saw_all(&logs[2])], at(0));
+
+    let plan = cache.begin(request(id, 3, &[(key("t", 0), wanted(0))]), at(0)).unwrap();
+    assert_eq!(places(&plan), [1], "the same wish is no change");
+    let unsent = Answered { high_watermark: Offset(11), ..saw_all(&logs[1]) };
+    plan.saw(&plan.partitions, std::slice::from_ref(&unsent));
+    assert_eq!(plan.changed().unwrap().len(), 1, "the client does not know the watermark yet");
+    assert_eq!(finish(&cache, &plan, &[unsent], at(0)).included, [true]);
+
+    let plan = cache.begin(request(id, 4, &[(key("t", 2), wanted(1))]), at(0)).unwrap();
+    assert_eq!(places(&plan), [2], "another wish is");
+    finish(&cache, &plan, &[saw_all(&logs[2])], at(0));
+
+    let committed = SessionRequest { isolation: Isolation::ReadCommitted, ..request(id, 5, &[]) };
+    assert_eq!(places(&cache.begin(committed, at(0)).unwrap()), [0, 1, 2]);
+}
+
+#[test]
+fn a_wait_is_kept_for_the_next_fetch_of_the_same_partitions() {
+    let cache = SessionCache::new(10);
+    let id = session(&cache, 2, at(0));
+    let logs: [Arc<FetchWaiters>; 3] = Default::default();
+    let plan = cache.begin(request(id, 1, &[]), at(0)).unwrap();
+    let answers = [saw_all(&logs[0]), saw_all(&logs[1])];
+    plan.saw(&plan.partitions, &answers);
+    let wait = plan.register(&answers);
+    assert!(plan.take_wait().is_none() && plan.is_complete(&wait));
+    plan.give_back(wait);
+
+    let plan = cache.begin(request(id, 2, &[(key("t", 2), wanted(0))]), at(0)).unwrap();
+    let wait = plan.take_wait().unwrap();
+    plan.saw(&plan.partitions, &[saw_all(&logs[2])]);
+    assert!(!plan.is_complete(&wait), "there is one more");
+    plan.give_back(wait);
+    assert!(plan.take_wait().is_none());
+    plan.give_back(plan.register(&[]));
+
+    let forgets = SessionRequest { forgotten: vec![key("t", 0)], ..request(id, 3, &[]) };
+    let plan = cache.begin(forgets, at(0)).unwrap();
+    assert!(plan.take_wait().is_none(), "there is one less");
 }
