@@ -7,6 +7,7 @@ mod cluster;
 mod commands;
 mod interrupt;
 mod output;
+mod process;
 mod profile;
 
 use std::io::Write;
@@ -54,6 +55,8 @@ enum Command {
     Consume(commands::consume::Consume),
     Dump(commands::dump::Dump),
     Verify(commands::verify::Verify),
+    Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
     Cp(commands::cp::Cp),
     Completions(commands::completions::Completions),
     Man(commands::man::Man),
@@ -95,6 +98,8 @@ fn main() -> ExitCode {
         Command::Consume(consume) => consume.run(),
         Command::Dump(dump) => dump.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Cp(cp) => cp.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),

@@ -1,9 +1,11 @@
 //! One file or folder a command.
 
+pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod consume;
 pub mod cp;
+pub mod doctor;
 pub mod dump;
 mod ends;
 pub mod group;

@@ -1,0 +1,122 @@
+//! `mainstem bench latency`: how long a record takes to be acknowledged, and to arrive at a consumer that waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use clap::Args;
+use hdrhistogram::Histogram;
+use mainstem_client::{Client, Fetcher, OffsetSpec, TopicPartition};
+
+use super::load::{self, Load, STAMP_SIZE};
+use super::measure::{self, Cpu, Outcome, Percentiles};
+use super::options::{Common, ProducerOptions};
+use super::produce::{outcome_of, parse_rate, tell};
+use super::topic::{self, BenchTopic};
+use crate::cluster::parse_timeout;
+
+/// How long the consumer waits for the rest after the last acknowledgement.
+const REST_WAIT: Duration = Duration::from_secs(10);
+
+/// Send records at a rate, and measure how long they take to be acknowledged and to arrive.
+#[derive(Debug, Args)]
+pub struct BenchLatency {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    producer: ProducerOptions,
+    /// Records a second, of all producers together
+    #[arg(long, value_name = "N", default_value = "100", value_parser = parse_rate)]
+    rate: f64,
+    /// End after so many records
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
+    duration: Duration,
+}
+
+/// What producer and consumer tell each other.
+struct Shared {
+    base: Instant,
+    received: AtomicU64,
+    /// How many records there are in all; unknown as long as some are sent.
+    total: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl BenchLatency {
+    pub async fn run(self) -> anyhow::Result<()> {
+        ensure!(
+            self.common.size as usize >= STAMP_SIZE,
+            "a record needs {STAMP_SIZE} bytes for the time of its sending"
+        );
+        let client = self.common.cluster.connect().await?;
+        let topic = BenchTopic::open(&client, &self.common).await?;
+        let outcome = self.measure(&client, &topic).await;
+        topic.close(&client).await;
+        tell(&outcome?, self.common.output)
+    }
+
+    async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {
+        let cluster = &self.common.cluster;
+        let partitions: Vec<_> =
+            topic.partitions.iter().map(|index| TopicPartition::new(topic.name.clone(), *index)).collect();
+        let mut fetcher = cluster.connect().await?.fetcher(cluster.fetcher_config());
+        let assigned = fetcher.assign_at(&partitions, OffsetSpec::Latest).await;
+        assigned.map_err(|error| cluster.explain_fetch(&topic.name, error))?;
+        let shared = Arc::new(Shared {
+            base: Instant::now(),
+            received: AtomicU64::new(0),
+            total: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+        });
+        let arrivals = tokio::spawn(receive(fetcher, Arc::clone(&shared)));
+        let load = Load {
+            producers: self.producer.producers,
+            size: self.common.size,
+            rate: Some(self.rate),
+            count: self.count,
+            duration: Some(self.duration),
+            stamp: Some(shared.base),
+            config: self.producer.config(),
+        };
+        let cpu = Cpu::watch(topic::broker_process(client, self.common.broker_pid).await);
+        let produced = load::produce(cluster, topic, &load).await?;
+        let outcome = outcome_of("latency", &produced, self.common.size, &cpu);
+        shared.total.store(produced.records, Ordering::Relaxed);
+        let end_to_end = match tokio::time::timeout(REST_WAIT, arrivals).await {
+            Ok(received) => received?.map_err(|error| cluster.explain_fetch(&topic.name, error))?,
+            Err(_) => {
+                shared.stop.store(true, Ordering::Relaxed);
+                let received = shared.received.load(Ordering::Relaxed);
+                anyhow::bail!("of {} acknowledged records {received} arrived within {REST_WAIT:?}", produced.records);
+            }
+        };
+        Ok(Outcome { end_to_end_latency: Percentiles::of(&end_to_end), ..outcome })
+    }
+}
+
+/// Takes records until all have come.
+async fn receive(mut fetcher: Fetcher, shared: Arc<Shared>) -> Result<Histogram<u64>, mainstem_client::FetchError> {
+    let mut latencies = measure::histogram();
+    let mut received = 0;
+    while received < shared.total.load(Ordering::Relaxed) && !shared.stop.load(Ordering::Relaxed) {
+        let records = fetcher.poll(Duration::from_millis(100)).await?;
+        let now = shared.base.elapsed();
+        for record in &records {
+            let value = record.value.as_deref().unwrap_or_default();
+            // Records of others in a topic of the user's have no time of ours, or a strange one.
+            let Some(stamp) = value.first_chunk::<STAMP_SIZE>().map(|stamp| u64::from_be_bytes(*stamp)) else {
+                continue;
+            };
+            if let Some(latency) = now.checked_sub(Duration::from_nanos(stamp)) {
+                measure::record(&mut latencies, latency);
+                received += 1;
+            }
+        }
+        shared.received.store(received, Ordering::Relaxed);
+    }
+    Ok(latencies)
+}

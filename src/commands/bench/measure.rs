@@ -1,0 +1,182 @@
+//! Results: rates, percentiles, CPU.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::output::progress::grouped;
+use crate::process;
+
+/// Latencies beyond are counted as this.
+const LATENCY_MAX_US: u64 = 3_600_000_000;
+const GIGABYTE: f64 = 1e9;
+
+/// Latencies in microseconds, to three digits.
+pub fn histogram() -> Histogram<u64> {
+    // reason: these bounds are ones that a histogram can have.
+    Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("bounds of a histogram")
+}
+
+pub fn record(histogram: &mut Histogram<u64>, latency: Duration) {
+    histogram.saturating_record((latency.as_micros() as u64).clamp(1, LATENCY_MAX_US));
+}
+
+/// Latencies in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    pub mean_us: f64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub p999_us: u64,
+    pub p9999_us: u64,
+    pub max_us: u64,
+}
+
+impl Percentiles {
+    /// `None`: nothing was measured.
+    pub fn of(histogram: &Histogram<u64>) -> Option<Percentiles> {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        (!histogram.is_empty()).then(|| Percentiles {
+            mean_us: (histogram.mean() * 10.0).round() / 10.0,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            p9999_us: at(0.9999),
+            max_us: histogram.max(),
+        })
+    }
+}
+
+/// What a bench measured. The fields are stable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub work: String,
+    pub records: u64,
+    /// Of the records' values.
+    pub bytes: u64,
+    pub seconds: f64,
+    pub records_per_second: f64,
+    /// Millions of bytes.
+    pub mb_per_second: f64,
+    /// Records that were refused or lost.
+    pub errors: u64,
+    pub first_error: Option<String>,
+    /// From a record's sending to its acknowledgement.
+    pub ack_latency: Option<Percentiles>,
+    /// From a record's sending to its arrival at a consumer.
+    pub end_to_end_latency: Option<Percentiles>,
+    /// CPU seconds for each GB (1e9 bytes) of values; of short runs little can be said.
+    pub client_cpu_s_per_gb: Option<f64>,
+    /// `null`: the broker is not on this machine, or may not be looked at.
+    pub broker_cpu_s_per_gb: Option<f64>,
+}
+
+/// CPU time of the two sides from a moment on.
+pub struct Cpu {
+    broker: Option<u32>,
+    own_before: Duration,
+    broker_before: Option<Duration>,
+}
+
+impl Cpu {
+    pub fn watch(broker: Option<u32>) -> Cpu {
+        Cpu { broker, own_before: process::own_cpu(), broker_before: broker.and_then(process::cpu_of) }
+    }
+
+    /// What a work took, with the CPU time since.
+    pub fn outcome(&self, work: &str, records: u64, bytes: u64, elapsed: Duration) -> Outcome {
+        let own = process::own_cpu().saturating_sub(self.own_before);
+        let now = self.broker.and_then(process::cpu_of);
+        let broker = now.zip(self.broker_before).map(|(now, before)| now.saturating_sub(before));
+        let seconds = elapsed.as_secs_f64();
+        let rate = |count: f64| if seconds > 0.0 { round(count / seconds) } else { 0.0 };
+        let for_each_gigabyte =
+            |cpu: Duration| (bytes > 0).then(|| (cpu.as_secs_f64() / (bytes as f64 / GIGABYTE) * 1e4).round() / 1e4);
+        Outcome {
+            work: work.to_owned(),
+            records,
+            bytes,
+            seconds: (seconds * 1e6).round() / 1e6,
+            records_per_second: rate(records as f64),
+            mb_per_second: rate(bytes as f64 / 1e6),
+            errors: 0,
+            first_error: None,
+            ack_latency: None,
+            end_to_end_latency: None,
+            client_cpu_s_per_gb: for_each_gigabyte(own),
+            broker_cpu_s_per_gb: broker.and_then(for_each_gigabyte),
+        }
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+impl Outcome {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {} records, {:.1} MB in {:.2} s: {} records/s, {:.1} MB/s\n",
+            self.work,
+            grouped(self.records),
+            self.bytes as f64 / 1e6,
+            self.seconds,
+            grouped(self.records_per_second as u64),
+            self.mb_per_second
+        );
+        let latencies = [("ack", &self.ack_latency), ("end to end", &self.end_to_end_latency)];
+        for (name, found) in latencies.iter().filter_map(|(name, found)| Some((name, (*found).as_ref()?))) {
+            text.push_str(&format!(
+                "{name} latency: p50 {}, p90 {}, p99 {}, p99.9 {}, p99.99 {}, max {}\n",
+                time(found.p50_us),
+                time(found.p90_us),
+                time(found.p99_us),
+                time(found.p999_us),
+                time(found.p9999_us),
+                time(found.max_us)
+            ));
+        }
+        let cpu = |value: Option<f64>| value.map_or("not known".to_owned(), |value| format!("{value:.3} s"));
+        let (client, broker) = (cpu(self.client_cpu_s_per_gb), cpu(self.broker_cpu_s_per_gb));
+        text.push_str(&format!("CPU for each GB: client {client}, broker {broker}\n"));
+        if let Some(error) = &self.first_error {
+            text.push_str(&format!("{} records failed, the first one: {error}\n", self.errors));
+        }
+        text
+    }
+}
+
+fn time(micros: u64) -> String {
+    match micros {
+        0..10_000 => format!("{micros} µs"),
+        10_000..10_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        _ => format!("{:.1} s", micros as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_what_was_recorded() {
+        let mut latencies = histogram();
+        assert_eq!(Percentiles::of(&latencies), None);
+        (1..=1000).for_each(|ms| record(&mut latencies, Duration::from_millis(ms)));
+        let found = Percentiles::of(&latencies).unwrap();
+        assert!(found.p50_us.abs_diff(500_000) <= 1000 && found.p99_us.abs_diff(990_000) <= 1000, "{found:?}");
+        assert!(found.max_us >= 1_000_000);
+    }
+
+    #[test]
+    fn an_outcome_has_rates_for_its_time() {
+        let outcome = Cpu::watch(None).outcome("produce", 1000, 2_000_000, Duration::from_secs(2));
+        assert_eq!((outcome.records_per_second, outcome.mb_per_second), (500.0, 1.0));
+        assert_eq!(outcome.broker_cpu_s_per_gb, None);
+        assert!(outcome.text().contains("500 records/s, 1.0 MB/s"), "{}", outcome.text());
+    }
+}

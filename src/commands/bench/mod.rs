@@ -1,0 +1,55 @@
+//! `mainstem bench`: how fast a broker is, and at which cost.
+
+mod consume;
+mod latency;
+mod load;
+mod matrix;
+mod measure;
+mod options;
+mod produce;
+mod topic;
+
+use clap::{Args, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstem bench produce --duration 10s --size 1000 --partitions 16 --producers 4
+  mainstem bench produce --count 1000000 --codec zstd --acks all --topic orders
+  mainstem bench consume --count 2000000
+  mainstem bench latency --rate 2000 --duration 30s --config mainstem.durability=disk
+  mainstem bench matrix --work-dir /var/tmp/bench --quick
+
+All but `matrix` work with any Kafka, too. Figures compare within one machine and one moment: note what else it does.";
+
+/// Measure a broker: rate, latencies, and CPU for each GB.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Produce(produce::BenchProduce),
+    Consume(consume::BenchConsume),
+    Latency(latency::BenchLatency),
+    Matrix(matrix::BenchMatrix),
+}
+
+impl Bench {
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Produce(produce) => runtime()?.block_on(produce.run()),
+            Command::Consume(consume) => runtime()?.block_on(consume.run()),
+            Command::Latency(latency) => runtime()?.block_on(latency.run()),
+            Command::Matrix(matrix) => runtime()?.block_on(matrix.run()),
+        }
+    }
+}
+
+/// As many threads as the machine has cores: one would be the limit that is measured.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    use anyhow::Context;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime does not start")
+}
