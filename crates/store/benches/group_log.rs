@@ -1,7 +1,7 @@
 //! Layouts `topic` and `shared`: appends of many topics to one commit log, and reads of one of them, beside the same with files of
 //! each partition: `cargo bench -p mainstem-store --bench group_log`.
 //!
-//! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. What is read goes through a socket of the loopback, so that
+//! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. At last all views of a commit log are made again. What is read goes through a socket of the loopback, so that
 //! copies (many small batches) and slices of files (large ones) are compared as a client sees them.
 //!
 //! Times are those for which the thread had a processor: what else the machine does changes them little.
@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mainstem_env::{Clock, RealClock, RealFs, RealRng};
 use mainstem_record::BatchBuilder;
 use mainstem_store::{
-    AppendContext, GroupLog, GroupOptions, LogConfig, Origin, PartitionLog, ReadChunk, ReadRequest, StoreEnv, TopicLog,
+    AppendContext, GroupLog, GroupOptions, LivePartition, LogConfig, Origin, PartitionLog, ReadChunk, ReadRequest,
+    StoreEnv, TopicLog,
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId, TopicPartition};
 
@@ -61,6 +62,10 @@ impl Measurement for CpuTime {
     }
 }
 
+fn options() -> GroupOptions {
+    GroupOptions { file_bytes: 64 << 20, ..GroupOptions::default() }
+}
+
 #[derive(Clone, Copy)]
 enum Layout {
     Partition,
@@ -77,7 +82,8 @@ impl Layout {
 }
 
 struct Bench {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    env: Arc<StoreEnv>,
     group: Option<GroupLog>,
     logs: Vec<TopicLog>,
     now: TimestampMs,
@@ -91,10 +97,8 @@ impl Bench {
         let env = StoreEnv::new(Arc::new(RealFs), clock, Arc::new(RealRng), 64 << 20, 1).expect("a thread");
         let config = LogConfig { segment_bytes: 64 << 20, file_delete_delay_ms: 0, ..LogConfig::default() };
         let config = Arc::new(config);
-        let group = matches!(layout, Layout::Shared).then(|| {
-            let options = GroupOptions { file_bytes: 64 << 20, ..GroupOptions::default() };
-            GroupLog::open(&env, &folder.path().join("group"), options, &[], true).expect("a new group").0
-        });
+        let group = matches!(layout, Layout::Shared)
+            .then(|| GroupLog::open(&env, &folder.path().join("group"), options(), &[], true).expect("a new group").0);
         let log = |number: usize| {
             let name = TopicPartition::new(format!("bench{number}"), PartitionIndex(0));
             let id = TopicId((number as u128 + 1).to_be_bytes());
@@ -108,7 +112,7 @@ impl Bench {
             }
         };
         let logs = (0..topics).map(log).collect();
-        Bench { logs, group, now, _folder: folder }
+        Bench { logs, group, now, folder, env }
     }
 
     /// The same amount in every topic, in turns.
@@ -249,9 +253,40 @@ fn reads(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
+/// The next start after queues, index and checkpoint were deleted: the commit log is read, checked, and everything made again.
+fn rebuilds(criterion: &mut Criterion<CpuTime>) {
+    let mut group = criterion.benchmark_group("views made again");
+    group.sample_size(10);
+    for topics in [1, 1000] {
+        let mut bench = Bench::filled(Layout::Shared, topics);
+        let live: Vec<LivePartition> = bench.logs.iter().map(live).collect();
+        let Some(log) = bench.group.take() else { continue };
+        group.throughput(Throughput::Bytes(log.size_bytes()));
+        log.close().expect("a sound disk");
+        bench.logs.clear();
+        let folder = bench.folder.path().join("group");
+        let forget = || {
+            for name in ["checkpoint", "checkpoint.old"] {
+                let _ = std::fs::remove_file(folder.join(name));
+            }
+            let _ = std::fs::remove_dir_all(folder.join("consumequeue"));
+        };
+        let open = |()| GroupLog::open(&bench.env, &folder, options(), &live, false).expect("a sound group");
+        group.bench_function(format!("{topics} topics"), |bencher| {
+            bencher.iter_batched(forget, open, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+fn live(log: &TopicLog) -> LivePartition {
+    let topic_id = log.topic_id().expect("a new log has one");
+    LivePartition { name: log.partition().clone(), topic_id, config: log.config() }
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = appends, reads
+    targets = appends, reads, rebuilds
 }
 criterion_main!(benches);

@@ -25,6 +25,7 @@ pub mod error;
 pub mod formats;
 pub mod group_log;
 pub mod metadata_files;
+mod parallel;
 pub mod partition_log;
 mod prepare;
 pub mod rebuild;

@@ -19,6 +19,7 @@ use super::DataFolder;
 use crate::config::LogConfig;
 use crate::error::{OpenError, ReadError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
+use crate::parallel;
 use crate::partition_log::{StoreEnv, io_error};
 use crate::topic_log::TopicLog;
 
@@ -125,6 +126,7 @@ impl Groups {
         let mut groups =
             Groups { env, root, options, open: Mutex::default(), failed: BTreeSet::new(), leaving: Mutex::default() };
         let mut report = GroupsReport::default();
+        let mut found = Vec::new();
         for name in groups.list()? {
             let path = groups.root.join(name.folder());
             let wanted: Vec<LivePartition> = match name {
@@ -138,7 +140,14 @@ impl Groups {
                 report.parked.push(groups.rename(&path, STRAY)?);
                 continue;
             }
-            match GroupLog::open(&groups.env, &path, options, &wanted, folder.clean) {
+            found.push((name, path, wanted));
+        }
+        // Each reads what was written since its checkpoint.
+        let opened = parallel::map_large(&found, |(_, path, wanted)| {
+            GroupLog::open(&groups.env, path, options, wanted, folder.clean)
+        });
+        for ((name, path, _), opened) in found.into_iter().zip(opened) {
+            match opened {
                 Ok((group, opened)) => {
                     groups.open.get_mut().insert(name, Arc::new(group));
                     report.opened.push((path, opened));

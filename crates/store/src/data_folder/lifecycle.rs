@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DataFolder, FolderEntry, NewLog, parallel};
+use super::{DataFolder, FolderEntry, NewLog};
 use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::formats::names::{self, Parting};
+use crate::parallel;
 use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
 use mainstem_types::{TopicId, TopicPartition};
 

@@ -7,7 +7,6 @@ mod checkpoints;
 mod classify;
 mod groups;
 mod lifecycle;
-mod parallel;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +29,7 @@ use crate::error::OpenError;
 use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
 use crate::metadata_files::MetadataFiles;
+use crate::parallel;
 use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, StoreEnv, io_error};
 use crate::small_file;
 

@@ -3,6 +3,7 @@
 //! The position is taken first, then the state of each partition, then everything is made durable, then the file is written: so no entry
 //! before the position is missing in a state, and no state tells of an entry that is not durable. Appends go on meanwhile.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::queue_files::Unsynced;
 use super::{GroupLog, GroupPartition};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
+use crate::parallel;
 
 /// What the file says that was written last.
 #[derive(Debug, Default)]
@@ -62,15 +64,32 @@ impl GroupLog {
 
     fn sync_views(&self, unsynced: &[(Arc<GroupPartition>, Unsynced)]) -> Result<Vec<IndexFact>, StorageError> {
         let fs = self.core.fs();
-        for (partition, files) in unsynced {
-            match files.sync(fs, &self.core.folder) {
-                Ok(()) => partition.state.lock().queue.synced(),
+        let mut dirs = BTreeSet::new();
+        let mut synced = Vec::with_capacity(unsynced.len());
+        let outcomes = parallel::map(unsynced, |(_, files)| files.sync(fs));
+        for ((partition, files), outcome) in unsynced.iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => {
+                    dirs.extend(files.unsynced_dirs(&self.core.folder));
+                    synced.push(partition);
+                }
                 // Its topic was deleted meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && partition.state.lock().closed => {}
                 // Also when the disk is full: what a failed sync left out, the next one does not know of.
                 Err(error) => return Err(self.core.fail("sync", &files.dir, error)),
             }
         }
+        // Each once, although many partitions share some.
+        let dirs: Vec<&Path> = dirs.into_iter().collect();
+        for (dir, outcome) in dirs.iter().zip(parallel::map(&dirs, |dir| fs.sync_dir(dir))) {
+            match outcome {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(self.core.fail("sync", dir, error));
+                }
+                _ => {}
+            }
+        }
+        synced.iter().for_each(|partition| partition.state.lock().queue.synced());
         let dir = self.core.index_dir();
         self.core.index.write(fs).map_err(|error| self.view_error("write", &dir, error))?;
         self.core.index.sync(fs).map_err(|error| self.core.fail("sync", &dir, error))

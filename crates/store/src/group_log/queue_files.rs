@@ -28,8 +28,8 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Makes it durable. Folders are synced up to `root`, which is durable.
-    pub(crate) fn sync(&self, fs: &dyn Fs, root: &Path) -> io::Result<()> {
+    /// Makes the files durable, by content.
+    pub(crate) fn sync(&self, fs: &dyn Fs) -> io::Result<()> {
         for path in &self.files {
             match fs.open(path, &OpenOptions::read_write()) {
                 Ok(file) => file.sync_data()?,
@@ -40,16 +40,14 @@ impl Unsynced {
         }
         if self.names {
             fs.open(&self.dir.join(ID_FILE), &OpenOptions::read_write())?.sync_data()?;
-            let mut dir = self.dir.as_path();
-            loop {
-                fs.sync_dir(dir)?;
-                match dir.parent().filter(|_| dir != root) {
-                    Some(parent) => dir = parent,
-                    None => break,
-                }
-            }
         }
         Ok(())
+    }
+
+    /// The folders that are to be synced too, up to `root`, which is durable.
+    pub(crate) fn unsynced_dirs<'s>(&'s self, root: &Path) -> impl Iterator<Item = &'s Path> {
+        let below_root = self.dir.ancestors().take_while(move |dir| dir.starts_with(root));
+        below_root.filter(|_| self.names)
     }
 }
 

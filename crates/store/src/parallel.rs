@@ -1,4 +1,5 @@
-//! Work that waits for syncs, on several threads: a file system commits the syncs that come at the same time together.
+//! Work on several threads: because it waits for syncs, which a file system commits together when they come at the same time, or because
+//! each piece of it is large.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,8 +12,17 @@ const PIECES_A_THREAD: usize = 8;
 
 /// `work` on each item, in any order; the results in the order of the items. Few items are worked on by the caller alone, one after
 /// the other.
-pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = (items.len() / PIECES_A_THREAD).min(THREADS_MAX);
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_on((items.len() / PIECES_A_THREAD).min(THREADS_MAX), items, work)
+}
+
+/// As [`map`], for a few large pieces of work: one thread for each, up to the number of cores.
+pub(crate) fn map_large<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    map_on(items.len().min(cores), items, work)
+}
+
+fn map_on<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if threads <= 1 {
         return items.iter().map(work).collect();
     }
@@ -42,7 +52,9 @@ mod tests {
     fn results_come_in_order_whatever_the_number() {
         for count in [0, 1, 7, 16, 500] {
             let items: Vec<usize> = (0..count).collect();
-            assert_eq!(super::map(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+            let doubled: Vec<_> = items.iter().map(|item| item * 2).collect();
+            assert_eq!(super::map(&items, |item| item * 2), doubled);
+            assert_eq!(super::map_large(&items, |item| item * 2), doubled);
         }
     }
 }
