@@ -14,6 +14,9 @@ use crate::{AppendError, Journal, Location, RollError, SegmentBase};
 /// A segment below this size gets no reserved space: thousands of thin journals cost nothing.
 const RESERVE_FROM_BYTES: u64 = 1 << 20;
 
+/// What the system writes as one.
+const PAGE_BYTES: u64 = 4096;
+
 /// The largest step of reserved space.
 const RESERVE_STEP_BYTES_MAX: u64 = 64 << 20;
 
@@ -48,6 +51,7 @@ impl Journal {
         // Readers may see the bytes from here on; they are all written.
         active.segment.set_len(end.position);
         state.end = Some(end);
+        self.note_writeback(&mut state, &active, end.position);
         let options = state.options;
         self.tail.append(&self.host.tail_budget, options.tail_cache_bytes, at, parts);
         Ok(at)
@@ -78,6 +82,7 @@ impl Journal {
             _ => {}
         }
         let file = self.create_segment(base)?;
+        self.note_sealed_writeback(&mut state);
         let segment = Segment::created(base, file, &self.host.open_files);
         if state.end.is_none() {
             *self.durable.lock() = Location::new(base, 0);
@@ -122,6 +127,29 @@ impl Journal {
                 active.segment.reserved.store(true, Ordering::Relaxed);
             }
             Err(_) => state.reserve_refused = true,
+        }
+    }
+
+    /// Has the bytes before `end` written, whole pages of them, when they are enough.
+    fn note_writeback(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
+        let step = state.options.writeback_bytes;
+        let dirty = end.saturating_sub(state.written_back_to);
+        if step == 0 || dirty < step || !self.host.writeback.is_running() {
+            return;
+        }
+        // The last page will be written to again.
+        let to = end - end % PAGE_BYTES;
+        let from = std::mem::replace(&mut state.written_back_to, to);
+        self.host.writeback.note(&active.file, from, to - from);
+    }
+
+    /// The rest of a segment that is full, if it was a busy one.
+    fn note_sealed_writeback(&self, state: &mut MutexGuard<'_, AppendState>) {
+        let from = std::mem::take(&mut state.written_back_to);
+        let Some(end) = state.end.filter(|end| from >= PAGE_BYTES && end.position > from) else { return };
+        let file = state.active.as_ref().and_then(|segment| segment.file_if_open());
+        if let Some(file) = file.filter(|_| self.host.writeback.is_running()) {
+            self.host.writeback.note(&file, from, end.position - from);
         }
     }
 

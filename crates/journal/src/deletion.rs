@@ -113,6 +113,7 @@ impl Journal {
         state.end = Some(to);
         state.reserved_to = 0;
         state.reserve_refused = false;
+        state.written_back_to = to.position;
         file.set_len(to.position).and_then(|()| file.sync_data()).map_err(fail("cut"))?;
         let mut durable = self.durable.lock();
         *durable = to.min(*durable);

@@ -51,6 +51,8 @@ pub(crate) struct AppendState {
     pub(crate) reserved_to: u64,
     /// The file system refused to reserve; it is not asked again for this segment.
     pub(crate) reserve_refused: bool,
+    /// Up to which position of the active segment the system was told to begin writing.
+    pub(crate) written_back_to: u64,
     pub(crate) closed: bool,
     /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
     pub(crate) deleted: Vec<PathBuf>,
@@ -81,6 +83,7 @@ impl Journal {
             dir_dirty: false,
             reserved_to: 0,
             reserve_refused: false,
+            written_back_to: recovered.end.map_or(0, |end| end.position),
             closed: false,
             deleted: Vec::new(),
         };

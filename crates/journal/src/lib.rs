@@ -22,6 +22,7 @@
 //! | --- | --- |
 //! | name of a segment | 20 digits and a suffix: 0 to `u64::MAX` |
 //! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
+//! | begun to be written to the disk | each 4 MiB of a segment ([`JournalOptions::writeback_bytes`], [`Writeback`]), at most 64 pieces waiting |
 //! | entry kept in the tail cache | 4 KiB |
 //! | idle journal | below 1 KiB of memory, no open file before its first read or append |
 //! | open files of all journals of a host | [`OpenFiles::set_limit`], beside those that readers hold at the moment |
@@ -72,6 +73,7 @@ mod replace;
 mod scan;
 mod segment;
 mod tail_cache;
+mod writeback;
 
 pub use deletion::DeletedSegments;
 pub use error::{
@@ -89,3 +91,4 @@ pub use read::SegmentInfo;
 pub use recovery::{Cut, RecoveryReport};
 pub use scan::{EntryScanner, Scan, ScanEnd, ScanOutcome};
 pub use tail_cache::{TAIL_ENTRY_BYTES_MAX, TailBudget};
+pub use writeback::{Writeback, WritebackStats};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstem_env::{Clock, Fs};
 
-use crate::{Location, OpenFiles, TailBudget};
+use crate::{Location, OpenFiles, TailBudget, Writeback};
 
 /// What the journals of one process share.
 #[derive(Debug)]
@@ -15,12 +15,20 @@ pub struct JournalHost {
     pub tail_budget: TailBudget,
     /// How many segment files may be open.
     pub open_files: OpenFiles,
+    /// Writes dirty pages steadily, once it is started.
+    pub writeback: Writeback,
 }
 
 impl JournalHost {
     /// `tail_bytes`: the memory that all tail caches together may take.
     pub fn new(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, tail_bytes: usize) -> Self {
-        JournalHost { fs, clock, tail_budget: TailBudget::new(tail_bytes), open_files: OpenFiles::default() }
+        JournalHost {
+            fs,
+            clock,
+            tail_budget: TailBudget::new(tail_bytes),
+            open_files: OpenFiles::default(),
+            writeback: Writeback::default(),
+        }
     }
 }
 
@@ -37,6 +45,8 @@ pub struct JournalOptions {
     pub tail_cache_bytes: usize,
     /// Whether disk space is reserved ahead of the end of a busy segment.
     pub preallocate: bool,
+    /// How much of a segment is dirty before the system is told to begin writing it; 0: the system decides. See [`crate::Writeback`].
+    pub writeback_bytes: u64,
 }
 
 impl Default for JournalOptions {
@@ -47,6 +57,7 @@ impl Default for JournalOptions {
             max_entry_bytes: 256 << 20,
             tail_cache_bytes: 64 << 10,
             preallocate: true,
+            writeback_bytes: 4 << 20,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A file system whose syncs wait until the test lets them go.
+//! A file system whose syncs, or whose beginnings of write-back, wait until the test lets them go.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -12,6 +12,9 @@ struct State {
     closed: bool,
     waiting: usize,
     syncs: usize,
+    writeback_closed: bool,
+    /// Position and length of what was to be written back.
+    written_back: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +42,25 @@ impl Gate {
     /// How many syncs of files passed.
     pub fn syncs(&self) -> usize {
         self.state.lock().unwrap().syncs
+    }
+
+    /// Lets write-back begin, or holds it up.
+    pub fn let_write_back(&self, open: bool) {
+        self.state.lock().unwrap().writeback_closed = !open;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many calls for write-back have come; gives their positions and lengths.
+    pub fn wait_for_write_back(&self, calls: usize) -> Vec<(u64, u64)> {
+        let state = self.state.lock().unwrap();
+        self.changed.wait_while(state, |state| state.written_back.len() < calls).unwrap().written_back.clone()
+    }
+
+    fn write_back(&self, position: u64, len: u64) {
+        let mut state = self.state.lock().unwrap();
+        state.written_back.push((position, len));
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| state.writeback_closed).unwrap());
     }
 
     fn pass(&self) {
@@ -124,6 +146,7 @@ impl File for GatedFile {
         self.file.try_read_at_nowait(buffer, position)
     }
     fn start_writeback(&self, position: u64, len: u64) -> io::Result<()> {
+        self.gate.write_back(position, len);
         self.file.start_writeback(position, len)
     }
     fn residency(&self, position: u64, len: u64) -> io::Result<Residency> {

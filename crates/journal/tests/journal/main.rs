@@ -10,3 +10,4 @@ mod gate;
 mod model;
 mod recovery;
 mod replace;
+mod writeback;

@@ -63,6 +63,7 @@ pub(crate) fn journal_options(options: &GroupOptions) -> JournalOptions {
         max_entry_bytes: ENTRY_BYTES_MAX,
         tail_cache_bytes: options.tail_cache_bytes,
         preallocate: true,
+        ..JournalOptions::default()
     }
 }
 

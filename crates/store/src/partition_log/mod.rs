@@ -50,7 +50,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use durability::Durability;
 use mainstem_env::{Clock, Fs, Rng};
-use mainstem_journal::{Flusher, Journal, JournalHost, JournalOptions};
+use mainstem_journal::{Flusher, Journal, JournalHost, JournalOptions, WritebackStats};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 use state::State;
@@ -74,7 +74,7 @@ pub struct StoreEnv {
 
 impl StoreEnv {
     /// `tail_bytes`: the memory that the tail caches of all logs together may take. `flusher_threads`: how many logs are synced at
-    /// the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] (for tests).
+    /// the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] (for tests), and nothing is written back ahead of them.
     pub fn new(
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
@@ -83,6 +83,9 @@ impl StoreEnv {
         flusher_threads: usize,
     ) -> std::io::Result<Arc<StoreEnv>> {
         let host = Arc::new(JournalHost::new(Arc::clone(&fs), Arc::clone(&clock), tail_bytes));
+        if flusher_threads > 0 {
+            host.writeback.start()?;
+        }
         let flusher = Flusher::new(flusher_threads)?;
         Ok(Arc::new(StoreEnv {
             fs,
@@ -101,6 +104,11 @@ impl StoreEnv {
         let indexes = (files / 8).clamp(1, INDEX_FILES_MAX);
         self.indexes.set_files_max(indexes);
         self.host.open_files.set_limit(files.saturating_sub(indexes));
+    }
+
+    /// What was begun to be written to the disk before a sync, or the system, asked for it.
+    pub fn writeback_stats(&self) -> WritebackStats {
+        self.host.writeback.stats()
     }
 
     /// Closes the files that nobody has used since the last call. To be called now and then, where nobody waits.
@@ -349,6 +357,7 @@ fn journal_options(config: &LogConfig) -> JournalOptions {
         tail_cache_bytes: TAIL_CACHE_BYTES,
         // Reserved blocks do not change the length of the file, so a Kafka that finds it sees nothing of them.
         preallocate: true,
+        ..JournalOptions::default()
     }
 }
 
