@@ -2,98 +2,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Output, Stdio};
+use std::io::Write;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, Server, exit_code, failure, last_line, mainstem, signal};
-
-/// A broker with an empty folder, and commands that talk to it.
-struct Broker {
-    server: Server,
-    folder: tempfile::TempDir,
-}
-
-impl Broker {
-    fn start() -> Broker {
-        let folder = tempfile::tempdir().unwrap();
-        Broker { server: Server::start(folder.path(), &[]), folder }
-    }
-
-    fn data(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Runs a command with this input.
-    fn run_with(&self, input: impl Into<Vec<u8>>, arguments: &[&str]) -> Output {
-        run_with(&self.server.address(), input, arguments)
-    }
-
-    /// Runs a command that must succeed, and gives what it wrote to standard output.
-    fn run(&self, arguments: &[&str]) -> String {
-        stdout(&self.run_with("", arguments))
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.run(&[arguments, &["--output", "json"]].concat())).unwrap()
-    }
-
-    /// Sends lines, which must succeed, and gives the summary.
-    fn produce(&self, input: impl Into<Vec<u8>>, arguments: &[&str]) -> String {
-        let output = self.run_with(input, &[&["produce"], arguments].concat());
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        last_line(&output)
-    }
-
-    /// All records as JSON, with their timestamps taken out.
-    fn records(&self, arguments: &[&str]) -> Vec<Value> {
-        let text = self.run(&[&["consume", "--format", "json"], arguments].concat());
-        let mut records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        for record in &mut records {
-            assert!(record.as_object_mut().unwrap().remove("timestamp").unwrap().as_i64().unwrap() > 1_700_000_000_000);
-        }
-        records
-    }
-
-    /// Runs a command that must fail with exit code 1, and gives its last line on standard error.
-    fn failure(&self, arguments: &[&str]) -> String {
-        let output = self.run_with("x\n", arguments);
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        last_line(&output)
-    }
-
-    /// Starts a command whose output is read while it runs.
-    fn spawn(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
-        let mut command = mainstem(arguments);
-        command.env("MAINSTEM_BOOTSTRAP", self.server.address());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        (child, output)
-    }
-}
-
-fn run_with(address: &str, input: impl Into<Vec<u8>>, arguments: &[&str]) -> Output {
-    let mut command = assert_cmd::Command::from_std(mainstem(arguments));
-    command.env("MAINSTEM_BOOTSTRAP", address).write_stdin(input).timeout(PATIENCE).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(child: &mut Child) -> String {
-    let mut text = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-    text
-}
-
-fn read_line(output: &mut BufReader<ChildStdout>) -> String {
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    line
-}
+use support::commands::{Broker, read_line, run_with, stderr, stdout};
+use support::{Server, exit_code, failure, last_line, mainstem, signal};
 
 #[test]
 fn topics_are_created_listed_described_and_deleted() {
@@ -326,6 +240,31 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
         (&["consume", "t", "--from", "-5"], "-5m"),
         (&["consume", "t", "--count", "0"], "--count"),
         (&["consume", "t", "--format", "json", "--key-separator", ":"], "--key-separator"),
+        (&["consume", "t", "--format", "%q"], "%q means nothing"),
+        (&["consume", "--pattern", "("], "--pattern"),
+        (&["consume", "t", "--follow", "--until-end"], "--until-end"),
+        (&["consume"], "<TOPIC>"),
+        (&["produce", "t", "--rate", "0"], "--rate"),
+        (&["produce", "t", "--whole"], "--file"),
+        (&["topic", "add-partitions", "t"], "--to <N>|--by <N>"),
+        (&["topic", "add-partitions", "t", "--to", "2", "--by", "1"], "--by"),
+        (&["topic", "config", "set", "t", "novalue"], "novalue is not KEY=VALUE"),
+        (&["topic", "offsets", "--at", "end"], "give a time"),
+        (&["topic", "delete-records", "t"], "--before"),
+        (&["group", "describe"], "<GROUP>"),
+        (&["group", "reset-offsets", "g", "--topic", "t"], "--to-earliest"),
+        (&["group", "reset-offsets", "g", "--to-earliest"], "--all-topics"),
+        (&["group", "reset-offsets", "g", "--topic", "t:x", "--to-latest"], "t:x"),
+        (&["group", "reset-offsets", "g", "--topic", "t", "--by-duration", "1h"], "ISO 8601"),
+        (&["group", "reset-offsets", "g", "--topic", "t", "--to-datetime", "soon"], "soon"),
+        (&["group", "reset-offsets", "g", "--topic", "t", "--from-file", "f"], "leave --topic"),
+        (&["group", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "--to-earliest"),
+        (&["config", "describe"], "--topic <NAME>"),
+        (&["config", "alter", "--topic", "t"], "nothing to change"),
+        (&["cp", "t"], "--from"),
+        (&["cp", "t", "--from", "nowhere"], "nowhere is not HOST:PORT"),
+        (&["completions", "tcsh"], "tcsh"),
+        (&["topic", "list", "--color", "pink"], "pink"),
         (&["nonsense"], "nonsense"),
     ] {
         let output = mainstem(arguments).stdin(Stdio::null()).output().unwrap();
@@ -336,17 +275,46 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
 
 #[test]
 fn every_command_has_help_with_examples_and_the_exit_codes_are_told() {
-    let commands =
-        ["", "serve", "topic", "topic create", "topic list", "topic describe", "topic delete", "produce", "consume"];
+    let commands = [
+        "",
+        "serve",
+        "topic",
+        "topic create",
+        "topic list",
+        "topic describe",
+        "topic delete",
+        "topic config",
+        "topic config set",
+        "topic config unset",
+        "topic config show",
+        "topic add-partitions",
+        "topic delete-records",
+        "topic offsets",
+        "group",
+        "group list",
+        "group describe",
+        "group reset-offsets",
+        "group delete",
+        "group delete-offsets",
+        "config",
+        "config describe",
+        "config alter",
+        "produce",
+        "consume",
+        "cp",
+        "completions",
+        "man",
+    ];
+    let local = ["", "serve", "topic", "topic config", "group", "config", "cp", "completions", "man"];
     for command in commands {
         let arguments: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
         let text = stdout(&mainstem(&arguments).output().unwrap());
         assert!(text.contains("Examples:\n  ") && text.contains(&format!("mainstem {command}")), "{text}");
-        if ["", "serve", "produce", "consume"].contains(&command) {
+        if ["", "serve", "produce", "consume", "cp"].contains(&command) {
             assert!(text.contains("Exit codes:"), "{text}");
         }
-        if !["", "serve", "topic"].contains(&command) {
-            let common = ["--bootstrap-server", "127.0.0.1:9092", "MAINSTEM_BOOTSTRAP", "--timeout"];
+        if !local.contains(&command) {
+            let common = ["--bootstrap-server", "127.0.0.1:9092", "MAINSTEM_BOOTSTRAP", "--profile", "--timeout"];
             assert!(common.iter().all(|part| text.contains(part)), "{text}");
         }
     }

@@ -3,6 +3,8 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub mod commands;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -17,7 +19,8 @@ pub fn mainstem(arguments: &[&str]) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTEM_")) {
         command.env_remove(name);
     }
-    command.args(arguments);
+    // Nor are their profiles.
+    command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);
     command
 }
 
@@ -53,7 +56,13 @@ impl Server {
 
     /// Runs a command that is, or becomes, a broker, and waits until it says `ready`.
     pub fn start_command(mut command: Command) -> Server {
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stderr(Stdio::inherit());
+        Server::start_saying(command)
+    }
+
+    /// As [`Server::start_command`], with the log where the command says.
+    pub fn start_saying(mut command: Command) -> Server {
+        command.stdout(Stdio::piped());
         let mut server = Server { child: command.spawn().unwrap(), lines: Vec::new() };
         for line in BufReader::new(server.child.stdout.take().unwrap()).lines() {
             server.lines.push(line.unwrap());

@@ -213,21 +213,29 @@ impl Client {
         self.retrying(async || check(&self.controller().await?.call(request).await?)).await
     }
 
-    /// Tries again while an attempt fails for reasons that pass, until the time is up.
+    /// Tries again while an attempt fails for reasons that pass, until the time is up; for a topic that is not there, that is
+    /// `unknown_topic_wait`.
     pub(crate) async fn retrying<T>(
         &self,
         mut attempt: impl AsyncFnMut() -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let mut retry = Retry::new(self.config());
+        let mut unknown = Retry::within(self.config(), self.config().unknown_topic_wait);
         loop {
-            match attempt().await {
-                Err(error) if error.is_retriable() && retry.pause().await => {
-                    if error.wants_metadata() {
-                        // The next attempt reports what is still wrong; here only names and addresses may change.
-                        let _ = self.fetch_topics(&[]).await;
-                    }
-                }
-                other => return other,
+            let error = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let again = match error.code() {
+                Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => unknown.pause().await,
+                _ => error.is_retriable() && retry.pause().await,
+            };
+            if !again {
+                return Err(error);
+            }
+            if error.wants_metadata() {
+                // The next attempt reports what is still wrong; here only names and addresses may change.
+                let _ = self.fetch_topics(&[]).await;
             }
         }
     }

@@ -9,7 +9,6 @@ use mainstem_types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicPartition};
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::retry::Retry;
 
 /// The API's name in errors.
 const API: &str = "ListOffsets";
@@ -71,17 +70,14 @@ impl Client {
         wanted: &[(TopicPartition, OffsetSpec)],
         isolation: Isolation,
     ) -> Result<Found, ClientError> {
-        let mut retry = Retry::new(self.config());
-        loop {
-            let error = match self.list_offsets_once(wanted, isolation).await {
-                Ok(found) => return Ok(found),
-                Err(error) => error,
-            };
-            wanted.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, &error));
-            if !error.is_retriable() || !retry.pause().await {
-                return Err(error);
+        self.retrying(async || {
+            let found = self.list_offsets_once(wanted, isolation).await;
+            if let Err(error) = &found {
+                wanted.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, error));
             }
-        }
+            found
+        })
+        .await
     }
 
     async fn list_offsets_once(

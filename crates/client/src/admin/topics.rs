@@ -19,7 +19,6 @@ use crate::client::Client;
 use crate::connection::Response;
 use crate::error::ClientError;
 use crate::metadata::Topic;
-use crate::retry::Retry;
 
 /// DeleteTopics names topics in this way from this version on.
 const DELETE_TOPICS_BY_STATE: i16 = 6;
@@ -145,13 +144,7 @@ impl Client {
 
     /// All topics, by name; Kafka's own among them only on request.
     pub async fn list_topics(&self, include_internal: bool) -> Result<Vec<Arc<Topic>>, ClientError> {
-        let mut retry = Retry::new(self.config());
-        let all = loop {
-            match self.fetch_all_topics().await {
-                Err(error) if error.is_retriable() && retry.pause().await => {}
-                other => break other?,
-            }
-        };
+        let all = self.retrying(async || self.fetch_all_topics().await).await?;
         let mut topics: Vec<_> = all.into_iter().filter_map(|(_, topic)| topic.ok()).collect();
         topics.retain(|topic| include_internal || !topic.is_internal);
         topics.sort_by(|a, b| a.name.cmp(&b.name));
@@ -160,13 +153,7 @@ impl Client {
 
     /// What the brokers know of some topics right now.
     pub async fn describe_topics(&self, names: &[&str]) -> Result<ByName<Arc<Topic>>, ClientError> {
-        let mut retry = Retry::new(self.config());
-        loop {
-            match self.fetch_topics(names).await {
-                Err(error) if error.is_retriable() && retry.pause().await => {}
-                other => return other,
-            }
-        }
+        self.retrying(async || self.fetch_topics(names).await).await
     }
 
     pub(crate) fn timeout_ms(&self) -> i32 {

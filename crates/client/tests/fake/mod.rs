@@ -1,6 +1,11 @@
 //! A broker in the test's own process: speaks through `kafka-wire`, keeps batches in memory, and fails on request.
 
-use std::collections::{HashMap, VecDeque};
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
+mod groups;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use mainstem_kafka_wire::messages::*;
@@ -33,6 +38,10 @@ pub struct State {
     pub api_versions_below: i16,
     pub aborted: Vec<(i64, i64)>,
     pub batch_size_max: usize,
+    /// Highest version of an API, where it is not that of the table: an old broker.
+    pub versions_most: HashMap<i16, i16>,
+    /// Offsets by group, topic and partition.
+    pub groups: BTreeMap<String, BTreeMap<(String, i32), i64>>,
     port: i32,
 }
 
@@ -47,6 +56,14 @@ const VERSIONS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::LIST_OFFSETS, 1, 11),
     (ApiKey::METADATA, 0, 13),
     (ApiKey::API_VERSIONS, 0, 4),
+    (ApiKey::OFFSET_COMMIT, 2, 10),
+    (ApiKey::OFFSET_FETCH, 1, 10),
+    (ApiKey::FIND_COORDINATOR, 0, 6),
+    (ApiKey::DESCRIBE_GROUPS, 0, 6),
+    (ApiKey::LIST_GROUPS, 0, 5),
+    (ApiKey::DELETE_RECORDS, 0, 2),
+    (ApiKey::DELETE_GROUPS, 0, 3),
+    (ApiKey::OFFSET_DELETE, 0, 0),
     (ApiKey::CREATE_TOPICS, 2, 7),
     (ApiKey::DELETE_TOPICS, 1, 6),
     (ApiKey::INIT_PRODUCER_ID, 0, 5),
@@ -161,7 +178,7 @@ impl State {
         match api {
             ApiKey::API_VERSIONS => {
                 let known = version < self.api_versions_below;
-                let answer = api_versions(if known { code } else { ErrorCode::UNSUPPORTED_VERSION.0 });
+                let answer = self.api_versions(if known { code } else { ErrorCode::UNSUPPORTED_VERSION.0 });
                 framed(api, if known { version } else { 0 }, id, &answer)
             }
             ApiKey::METADATA => framed(api, version, id, &self.metadata(read(body, version), code)),
@@ -208,6 +225,16 @@ impl State {
                 let answer = IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() };
                 framed(api, version, id, &answer)
             }
+            ApiKey::FIND_COORDINATOR => {
+                framed(api, version, id, &self.find_coordinator(&read(body, version), version, code))
+            }
+            ApiKey::LIST_GROUPS => framed(api, version, id, &self.list_groups(version, code)),
+            ApiKey::DESCRIBE_GROUPS => framed(api, version, id, &self.describe_groups(&read(body, version), version)),
+            ApiKey::DELETE_GROUPS => framed(api, version, id, &self.delete_groups(&read(body, version))),
+            ApiKey::OFFSET_FETCH => framed(api, version, id, &self.offset_fetch(&read(body, version), version, code)),
+            ApiKey::OFFSET_COMMIT => framed(api, version, id, &self.offset_commit(&read(body, version), code)),
+            ApiKey::OFFSET_DELETE => framed(api, version, id, &self.offset_delete(&read(body, version), code)),
+            ApiKey::DELETE_RECORDS => framed(api, version, id, &self.delete_records(&read(body, version), code)),
             other => panic!("the fake has no answer to {other}"),
         }
     }
@@ -379,13 +406,13 @@ impl State {
         });
         DeleteTopicsResponse { responses: responses.collect(), ..Default::default() }
     }
-}
 
-fn api_versions(error_code: i16) -> ApiVersionsResponse<'static> {
-    let api_keys = VERSIONS.iter().map(|(api, min_version, max_version)| api_versions_response::ApiVersion {
-        api_key: api.0,
-        min_version: *min_version,
-        max_version: *max_version,
-    });
-    ApiVersionsResponse { error_code, api_keys: api_keys.collect(), ..Default::default() }
+    fn api_versions(&self, error_code: i16) -> ApiVersionsResponse<'static> {
+        let api_keys = VERSIONS.iter().map(|(api, min_version, max_version)| api_versions_response::ApiVersion {
+            api_key: api.0,
+            min_version: *min_version,
+            max_version: self.versions_most.get(&api.0).copied().unwrap_or(*max_version),
+        });
+        ApiVersionsResponse { error_code, api_keys: api_keys.collect(), ..Default::default() }
+    }
 }
