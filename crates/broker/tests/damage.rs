@@ -354,6 +354,8 @@ macro_rules! files {
 files! {
     files_of_partitions_after_an_orderly_stop: Orderly, |kind, text| text.contains('/') && kind != Kind::Metadata && !is_grouped(text);
     files_of_partitions_after_a_kill: Killed, |kind, text| text.contains('/') && kind != Kind::Metadata && !is_grouped(text);
+    files_of_groups_after_an_orderly_stop: Orderly, |_, text| is_grouped(text);
+    files_of_groups_after_a_kill: Killed, |_, text| is_grouped(text);
     metadata_after_an_orderly_stop: Orderly, |kind, _| kind == Kind::Metadata;
     metadata_after_a_kill: Killed, |kind, _| kind == Kind::Metadata;
     small_files_after_an_orderly_stop: Orderly, |_, text| !text.contains('/');

@@ -69,7 +69,7 @@ impl GroupPartition {
         log_start: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         while from < to {
-            let spans = self.spans(from, log_end, WALK_BYTES, true)?;
+            let spans = self.confirmed_spans(from, log_end, WALK_BYTES)?;
             let Some(last) = spans.last() else { return Ok(None) };
             // The last one may have been looked at in part.
             let count = if last.last_offset + 1 >= log_end.0 { spans.len() } else { (spans.len() - 1).max(1) };
@@ -97,7 +97,7 @@ impl GroupPartition {
         log_start: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         let bytes = self.core.log.batch(span.position, span.size).map_err(|error| self.unreadable(error))?;
-        let corrupt = || self.corrupt(span);
+        let corrupt = || self.corrupt(span.position);
         let view = BatchView::parse(&bytes).map_err(|_| corrupt())?;
         let mut scratch = Vec::new();
         for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(|_| corrupt())? {
@@ -110,20 +110,10 @@ impl GroupPartition {
         Ok(None)
     }
 
-    fn corrupt(&self, span: &Span) -> ReadError {
-        let segment = self.core.log.segment_of(span.position).map_or(0, |segment| segment.0);
-        ReadError::Corrupt {
-            partition: self.partition.clone(),
-            offset: Offset(span.last_offset),
-            path: self.core.log.journal.dir().join(format!("{segment:020}")),
-            position: span.position - segment,
-        }
-    }
-
     /// The position of the batch that holds an offset, or of the first one after it; `None` at the log end.
     pub fn position_of(&self, offset: Offset) -> Result<Option<u64>, ReadError> {
         let end = self.log_end();
-        Ok(self.spans(offset, end, 0, true)?.first().map(|span| span.position))
+        Ok(self.confirmed_spans(offset, end, 0)?.first().map(|span| span.position))
     }
 }
 

@@ -26,6 +26,7 @@ mod append;
 mod checkpoint;
 mod civil_time;
 mod commit_log;
+mod confirm;
 mod entry_reader;
 mod find;
 mod flush;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
@@ -30,6 +31,8 @@ pub struct GroupPartition {
     pub(super) appending: Mutex<()>,
     pub(super) state: Mutex<State>,
     pub(super) durability: Arc<Durability>,
+    /// The consume queue was found wrong, and that was said.
+    pub(super) queue_is_wrong: AtomicBool,
 }
 
 impl GroupPartition {
@@ -52,6 +55,7 @@ impl GroupPartition {
             appending: Mutex::default(),
             state: Mutex::new(state),
             durability,
+            queue_is_wrong: AtomicBool::new(false),
         })
     }
 

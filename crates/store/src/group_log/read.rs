@@ -5,6 +5,7 @@ use mainstem_journal::ReadError as JournalReadError;
 use mainstem_types::Offset;
 
 use super::GroupPartition;
+use super::confirm::{Expected, HEAD_SIZE};
 use super::entry_reader::EntryReader;
 use super::queue::{Span, push_span};
 use crate::error::{ReadError, StorageError};
@@ -48,7 +49,19 @@ impl GroupPartition {
             request.upper.min(log_end)
         };
         let spans = self.spans(request.from, upper, u64::from(request.max_bytes), wait)?;
-        match self.gather(&chosen(&spans, request), wait) {
+        let mut read = self.gather(Expected::Within(request.from), &chosen(&spans, request), wait);
+        let is_wrong = match &read {
+            Err(ReadError::Gone { .. } | ReadError::Corrupt { .. }) => request.from >= self.log_start(),
+            _ => spans.is_empty() && request.from < upper,
+        };
+        if is_wrong {
+            if !wait {
+                return Err(ReadError::WouldBlock);
+            }
+            let spans = self.spans_by_scan(request.from, upper, u64::from(request.max_bytes))?;
+            read = self.gather(Expected::Any, &chosen(&spans, request), true);
+        }
+        match read {
             // Retention was faster.
             Err(ReadError::Gone { .. }) if request.from < self.log_start() => {
                 let (log_start, log_end) = (self.log_start(), self.log_end());
@@ -114,7 +127,7 @@ impl GroupPartition {
     }
 
     /// Reads the batches, in order.
-    fn gather(&self, spans: &[Span], wait: bool) -> Result<Reading, ReadError> {
+    fn gather(&self, mut expected: Expected, spans: &[Span], wait: bool) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
         let mut reader = self.core.log.reader(wait);
         let mut copied = BytesMut::new();
@@ -127,11 +140,18 @@ impl GroupPartition {
                 }
                 let file_end = reader.end_of_file(first.position).map_err(|error| self.unreadable(error))?;
                 let count = neighbours(rest, file_end);
-                self.copy(&mut reader, &rest[..count], &mut copied)?;
+                self.copy(&mut reader, &rest[..count], &mut copied, &mut expected)?;
                 rest = &rest[count..];
                 continue;
             }
             push_copied(&mut reading, &mut copied);
+            let mut head = [0; HEAD_SIZE];
+            if !reader.read(first.position, &mut head).map_err(|error| self.unreadable(error))? {
+                return Err(ReadError::WouldBlock);
+            }
+            if !self.confirms(first, &head, &mut expected) {
+                return Err(self.corrupt(first.position));
+            }
             let slice = reader.batch(first.position, first.size);
             let slice = slice.map_err(|error| self.unreadable(error))?.ok_or(ReadError::WouldBlock)?;
             reading.bytes += size;
@@ -143,9 +163,15 @@ impl GroupPartition {
     }
 
     /// Appends the batches of entries that lie close together to `copied`: one read, from which what lies between them is taken out.
-    fn copy(&self, reader: &mut EntryReader<'_>, spans: &[Span], copied: &mut BytesMut) -> Result<(), ReadError> {
+    fn copy(
+        &self,
+        reader: &mut EntryReader<'_>,
+        spans: &[Span],
+        copied: &mut BytesMut,
+        expected: &mut Expected,
+    ) -> Result<(), ReadError> {
         let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
-        let begin = first.position + HEADER_SIZE as u64;
+        let begin = first.position;
         let start = copied.len();
         copied.resize(start + (last.position + u64::from(last.size) - begin) as usize, 0);
         if !reader.read(begin, &mut copied[start..]).map_err(|error| self.unreadable(error))? {
@@ -153,11 +179,12 @@ impl GroupPartition {
         }
         let mut to = start;
         for span in spans {
-            let from = start + (span.position + HEADER_SIZE as u64 - begin) as usize;
-            let size = span.size as usize - HEADER_SIZE;
-            if from != to {
-                copied.copy_within(from..from + size, to);
+            let at = start + (span.position - begin) as usize;
+            let (from, size) = (at + HEADER_SIZE, span.size as usize - HEADER_SIZE);
+            if !self.confirms(span, &copied[at..at + span.size as usize], expected) {
+                return Err(self.corrupt(span.position));
             }
+            copied.copy_within(from..from + size, to);
             to += size;
         }
         copied.truncate(to);

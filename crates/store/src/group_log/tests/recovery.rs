@@ -119,7 +119,7 @@ fn a_damaged_tail_is_cut_and_what_is_before_stays() {
 }
 
 #[test]
-fn damage_inside_costs_the_rest_of_its_file_alone() {
+fn damage_inside_costs_one_batch_alone() {
     let (fs, group, logs) = filled(40);
     group.close().unwrap();
     drop((logs, group));
@@ -128,15 +128,18 @@ fn damage_inside_costs_the_rest_of_its_file_alone() {
     fs.remove_dir_all(&Path::new(FOLDER).join("consumequeue")).unwrap();
     let (group, report) = open(&fs);
     assert_eq!(report.damaged.len(), 1, "{report:?}");
+    let mut lost = 0;
     for live in live() {
         let log = group.partition(live.topic_id, live.name.partition).unwrap();
         assert_eq!(log.log_end(), Offset(40));
+        // The views do not know the rest of the file, the commit log does.
         let found = all_records(&log);
-        assert!(found.len() > 30 && found.len() < 40, "{} records", found.len());
+        lost += 40 - found.len();
         assert_eq!(found.last().unwrap().0, 39);
         assert!(found.iter().all(|(offset, text)| *text == value(&live.name.topic, *offset)));
         assert_eq!(put(&log, &["next"]).base_offset, Offset(40));
     }
+    assert_eq!(lost, 1);
 }
 
 #[test]
