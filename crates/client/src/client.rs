@@ -14,7 +14,7 @@ use crate::config::ClientConfig;
 use crate::connection::{Connection, Response};
 use crate::error::ClientError;
 use crate::metadata::{Broker, Known, Topic};
-use crate::retry::Retry;
+use crate::retry::Attempts;
 
 /// A client of one cluster. Clones share connections and what is known; all methods take `&self`.
 #[derive(Clone)]
@@ -70,8 +70,7 @@ impl Client {
 
     /// Asks the brokers for a topic, whatever is known.
     pub async fn refresh_topic(&self, name: &str) -> Result<Arc<Topic>, ClientError> {
-        let mut retry = Retry::new(self.config());
-        let mut unknown = Retry::within(self.config(), self.config().unknown_topic_wait);
+        let mut attempts = Attempts::new(self);
         loop {
             let error = match self.fetch_topics(&[name]).await {
                 Ok(mut topics) if !topics.is_empty() => match topics.swap_remove(0).1 {
@@ -81,11 +80,7 @@ impl Client {
                 Ok(_) => ClientError::of_broker("Metadata", name, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None),
                 Err(error) => error,
             };
-            let again = match error.code() {
-                Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => unknown.pause().await,
-                _ => error.is_retriable() && retry.pause().await,
-            };
-            if !again {
+            if !attempts.pause(&error).await {
                 return Err(error);
             }
         }
@@ -210,32 +205,12 @@ impl Client {
         request: &M,
         check: impl Fn(&Response) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.retrying(async || check(&self.controller().await?.call(request).await?)).await
-    }
-
-    /// Tries again while an attempt fails for reasons that pass, until the time is up; for a topic that is not there, that is
-    /// `unknown_topic_wait`.
-    pub(crate) async fn retrying<T>(
-        &self,
-        mut attempt: impl AsyncFnMut() -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
-        let mut retry = Retry::new(self.config());
-        let mut unknown = Retry::within(self.config(), self.config().unknown_topic_wait);
+        let mut attempts = Attempts::new(self);
         loop {
-            let error = match attempt().await {
-                Ok(done) => return Ok(done),
-                Err(error) => error,
-            };
-            let again = match error.code() {
-                Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => unknown.pause().await,
-                _ => error.is_retriable() && retry.pause().await,
-            };
-            if !again {
-                return Err(error);
-            }
-            if error.wants_metadata() {
-                // The next attempt reports what is still wrong; here only names and addresses may change.
-                let _ = self.fetch_topics(&[]).await;
+            let answer = async { check(&self.controller().await?.call(request).await?) }.await;
+            match answer {
+                Err(error) if attempts.again(&error).await => {}
+                other => return other,
             }
         }
     }

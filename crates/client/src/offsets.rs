@@ -9,6 +9,7 @@ use mainstem_types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicPartition};
 
 use crate::client::Client;
 use crate::error::ClientError;
+use crate::retry::Attempts;
 
 /// The API's name in errors.
 const API: &str = "ListOffsets";
@@ -70,14 +71,17 @@ impl Client {
         wanted: &[(TopicPartition, OffsetSpec)],
         isolation: Isolation,
     ) -> Result<Found, ClientError> {
-        self.retrying(async || {
-            let found = self.list_offsets_once(wanted, isolation).await;
-            if let Err(error) = &found {
-                wanted.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, error));
+        let mut attempts = Attempts::new(self);
+        loop {
+            let error = match self.list_offsets_once(wanted, isolation).await {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
+            };
+            wanted.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, &error));
+            if !attempts.pause(&error).await {
+                return Err(error);
             }
-            found
-        })
-        .await
+        }
     }
 
     async fn list_offsets_once(

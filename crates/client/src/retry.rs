@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use mainstem_kafka_wire::ErrorCode;
 use tokio::time::{Instant, sleep};
 
+use crate::client::Client;
 use crate::config::ClientConfig;
+use crate::error::ClientError;
 
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
@@ -30,5 +33,39 @@ impl Retry {
         sleep(self.backoff).await;
         self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
         true
+    }
+}
+
+/// The attempts of one operation: errors that pass are waited out for `retry_timeout`, a topic that is not there for
+/// `unknown_topic_wait`.
+pub(crate) struct Attempts<'a> {
+    client: &'a Client,
+    retry: Retry,
+    unknown: Retry,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
+        let config = client.config();
+        let unknown = Retry::within(config, config.unknown_topic_wait);
+        Attempts { client, retry: Retry::new(config), unknown }
+    }
+
+    /// Pauses before another attempt; `false` when the error is the last word.
+    pub(crate) async fn pause(&mut self, error: &ClientError) -> bool {
+        match error.code() {
+            Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => self.unknown.pause().await,
+            _ => error.is_retriable() && self.retry.pause().await,
+        }
+    }
+
+    /// The same, and the metadata is asked for again where that may help.
+    pub(crate) async fn again(&mut self, error: &ClientError) -> bool {
+        let again = self.pause(error).await;
+        if again && error.wants_metadata() {
+            // The next attempt reports what is still wrong; here only names and addresses may change.
+            let _ = self.client.fetch_topics(&[]).await;
+        }
+        again
     }
 }

@@ -136,3 +136,27 @@ async fn nothing_is_sent_after_a_failure_when_that_is_wanted() {
     producer.send(record(1, "another partition")).await.unwrap().await.unwrap();
     assert_eq!((broker.values("orders", 0).len(), broker.values("orders", 1).len()), (0, 1));
 }
+
+/// Compiles, and that is the test: a program may run any of these in a task of its own.
+#[allow(dead_code)]
+fn everything_can_be_spawned(client: &Client, fetcher: &mut Fetcher) {
+    fn send<T: Send>(_: T) {}
+    let one = [(partition(0), OffsetSpec::Latest)];
+    send(client.topic("orders"));
+    send(client.list_topics(false));
+    send(client.describe_topics(&["orders"]));
+    send(client.create_partitions("orders", 3, false));
+    send(client.delete_topics(&["orders"]));
+    send(client.describe_cluster());
+    send(client.list_offsets(&one, Isolation::ReadCommitted));
+    send(client.delete_records(&[]));
+    send(client.list_groups());
+    send(client.describe_group("billing"));
+    send(client.group_offsets("billing"));
+    send(client.commit_group_offsets("billing", &[]));
+    send(client.delete_group_offsets("billing", &[]));
+    send(client.delete_groups(&["billing"]));
+    send(client.describe_configs(&ConfigResource::BrokerDefaults));
+    send(client.alter_configs(&ConfigResource::BrokerDefaults, &[], true));
+    send(fetcher.poll(std::time::Duration::ZERO));
+}

@@ -10,6 +10,7 @@ use mainstem_types::{NodeId, Offset, TopicPartition};
 use super::ByPartition;
 use crate::client::Client;
 use crate::error::ClientError;
+use crate::retry::Attempts;
 
 const API: &str = "DeleteRecords";
 
@@ -20,14 +21,17 @@ impl Client {
         &self,
         before: &[(TopicPartition, Offset)],
     ) -> Result<ByPartition<Offset>, ClientError> {
-        self.retrying(async || {
-            let result = self.delete_records_once(before).await;
-            if let Err(error) = &result {
-                before.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, error));
+        let mut attempts = Attempts::new(self);
+        loop {
+            let error = match self.delete_records_once(before).await {
+                Ok(results) => return Ok(results),
+                Err(error) => error,
+            };
+            before.iter().for_each(|(partition, _)| self.doubt_topic(&partition.topic, &error));
+            if !attempts.pause(&error).await {
+                return Err(error);
             }
-            result
-        })
-        .await
+        }
     }
 
     async fn delete_records_once(

@@ -19,6 +19,7 @@ use crate::client::Client;
 use crate::connection::Response;
 use crate::error::ClientError;
 use crate::metadata::Topic;
+use crate::retry::Attempts;
 
 /// DeleteTopics names topics in this way from this version on.
 const DELETE_TOPICS_BY_STATE: i16 = 6;
@@ -144,7 +145,13 @@ impl Client {
 
     /// All topics, by name; Kafka's own among them only on request.
     pub async fn list_topics(&self, include_internal: bool) -> Result<Vec<Arc<Topic>>, ClientError> {
-        let all = self.retrying(async || self.fetch_all_topics().await).await?;
+        let mut attempts = Attempts::new(self);
+        let all = loop {
+            match self.fetch_all_topics().await {
+                Err(error) if attempts.again(&error).await => {}
+                other => break other?,
+            }
+        };
         let mut topics: Vec<_> = all.into_iter().filter_map(|(_, topic)| topic.ok()).collect();
         topics.retain(|topic| include_internal || !topic.is_internal);
         topics.sort_by(|a, b| a.name.cmp(&b.name));
@@ -153,7 +160,13 @@ impl Client {
 
     /// What the brokers know of some topics right now.
     pub async fn describe_topics(&self, names: &[&str]) -> Result<ByName<Arc<Topic>>, ClientError> {
-        self.retrying(async || self.fetch_topics(names).await).await
+        let mut attempts = Attempts::new(self);
+        loop {
+            match self.fetch_topics(names).await {
+                Err(error) if attempts.again(&error).await => {}
+                other => return other,
+            }
+        }
     }
 
     pub(crate) fn timeout_ms(&self) -> i32 {

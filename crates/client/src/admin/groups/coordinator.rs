@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::connection::Response;
 use crate::error::ClientError;
 use crate::metadata::Broker;
+use crate::retry::Attempts;
 
 /// FindCoordinator takes a list of groups from this version on.
 const FIND_COORDINATORS: i16 = 4;
@@ -47,12 +48,18 @@ impl Client {
         request: impl Fn(i16) -> M,
         check: impl Fn(&Response) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.retrying(async || {
-            let coordinator = self.coordinator(group).await?;
-            let connection = self.broker(&coordinator).await?;
-            let version = connection.version(ApiKey(M::API_KEY.unwrap_or(-1)))?;
-            check(&connection.call(&request(version)).await?)
-        })
-        .await
+        let mut attempts = Attempts::new(self);
+        loop {
+            let answer = async {
+                let coordinator = self.coordinator(group).await?;
+                let connection = self.broker(&coordinator).await?;
+                let version = connection.version(ApiKey(M::API_KEY.unwrap_or(-1)))?;
+                check(&connection.call(&request(version)).await?)
+            };
+            match answer.await {
+                Err(error) if attempts.again(&error).await => {}
+                other => return other,
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::metadata::Broker;
+use crate::retry::Attempts;
 
 /// The protocol type under which consumers join.
 const CONSUMERS: &str = "consumer";
@@ -49,19 +50,26 @@ pub struct GroupMember {
 impl Client {
     /// A group. One that does not exist is the error GROUP_ID_NOT_FOUND.
     pub async fn describe_group(&self, group: &str) -> Result<GroupDescription, ClientError> {
-        self.retrying(async || {
-            let coordinator = self.coordinator(group).await?;
-            let connection = self.broker(&coordinator).await?;
-            // Each of the two APIs knows its own kind of groups only.
-            if connection.version(ApiKey::CONSUMER_GROUP_DESCRIBE).is_ok() {
-                match describe_modern(&connection, group, &coordinator).await {
-                    Err(error) if error.code() == Some(ErrorCode::GROUP_ID_NOT_FOUND) => {}
-                    other => return other,
-                }
+        let mut attempts = Attempts::new(self);
+        loop {
+            match self.describe_group_once(group).await {
+                Err(error) if attempts.again(&error).await => {}
+                other => return other,
             }
-            describe_classic(&connection, group, &coordinator).await
-        })
-        .await
+        }
+    }
+
+    async fn describe_group_once(&self, group: &str) -> Result<GroupDescription, ClientError> {
+        let coordinator = self.coordinator(group).await?;
+        let connection = self.broker(&coordinator).await?;
+        // Each of the two APIs knows its own kind of groups only.
+        if connection.version(ApiKey::CONSUMER_GROUP_DESCRIBE).is_ok() {
+            match describe_modern(&connection, group, &coordinator).await {
+                Err(error) if error.code() == Some(ErrorCode::GROUP_ID_NOT_FOUND) => {}
+                other => return other,
+            }
+        }
+        describe_classic(&connection, group, &coordinator).await
     }
 }
 

@@ -15,6 +15,7 @@ use mainstem_types::NodeId;
 use super::ByName;
 use crate::client::Client;
 use crate::error::ClientError;
+use crate::retry::Attempts;
 
 pub use describe::{GroupDescription, GroupMember};
 pub use offsets::CommittedOffset;
@@ -35,16 +36,23 @@ pub struct ListedGroup {
 impl Client {
     /// The groups of all brokers, by name.
     pub async fn list_groups(&self) -> Result<Vec<ListedGroup>, ClientError> {
-        self.retrying(async || {
-            let mut groups = BTreeMap::new();
-            for broker in self.live_brokers().await? {
-                for group in self.list_groups_of(broker.node).await? {
-                    groups.insert(group.group.clone(), group);
-                }
+        let mut attempts = Attempts::new(self);
+        loop {
+            match self.list_groups_once().await {
+                Err(error) if attempts.again(&error).await => {}
+                other => return other,
             }
-            Ok(groups.into_values().collect())
-        })
-        .await
+        }
+    }
+
+    async fn list_groups_once(&self) -> Result<Vec<ListedGroup>, ClientError> {
+        let mut groups = BTreeMap::new();
+        for broker in self.live_brokers().await? {
+            for group in self.list_groups_of(broker.node).await? {
+                groups.insert(group.group.clone(), group);
+            }
+        }
+        Ok(groups.into_values().collect())
     }
 
     async fn list_groups_of(&self, node: NodeId) -> Result<Vec<ListedGroup>, ClientError> {
