@@ -11,6 +11,7 @@ pub(crate) struct Counters {
     pub sent_bytes: AtomicU64,
     /// Memory held by connections for receiving and sending, and the bytes of requests that wait for their reply.
     pub held_bytes: AtomicU64,
+    pub quick_reads: AtomicU64,
     pub slow_reads: AtomicU64,
     pub malformed: AtomicU64,
 }
@@ -26,6 +27,8 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// Memory held by connections for receiving and sending, and the bytes of requests that wait for their reply.
     pub held_bytes: u64,
+    /// Pieces of file slices that were in memory.
+    pub quick_reads: u64,
     /// Reads of file slices that had to leave the reactor because the pages were not in memory.
     pub slow_reads: u64,
     /// Connections closed for what they sent.
@@ -33,12 +36,19 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// The share of pieces of files that were sent without waiting for the disk, 1 while there was none.
+    pub fn memory_share(&self) -> f64 {
+        let all = self.quick_reads + self.slow_reads;
+        if all == 0 { 1.0 } else { self.quick_reads as f64 / all as f64 }
+    }
+
     pub(crate) fn add(&mut self, counters: &Counters) {
         self.connections += counters.connections.load(Relaxed);
         self.requests += counters.requests.load(Relaxed);
         self.received_bytes += counters.received_bytes.load(Relaxed);
         self.sent_bytes += counters.sent_bytes.load(Relaxed);
         self.held_bytes += counters.held_bytes.load(Relaxed);
+        self.quick_reads += counters.quick_reads.load(Relaxed);
         self.slow_reads += counters.slow_reads.load(Relaxed);
         self.malformed += counters.malformed.load(Relaxed);
     }

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use mainstem_env::{File, FileSlice};
+use mainstem_env::{Advice, File, FileSlice, Residency};
 use support::*;
 
 /// Slices below and above each threshold, with odd positions.
@@ -113,4 +113,51 @@ fn a_disk_error_or_a_file_too_short_ends_the_connection_alone() {
             bystander.echo(2);
         }
     }
+}
+
+/// Bytes of a file that are in memory.
+fn resident(file: &Arc<dyn File>, len: u64) -> u64 {
+    let step = 64 << 10;
+    let is_resident = |position: &u64| matches!(file.residency(*position, step), Ok(Residency::Resident));
+    (0..len).step_by(step as usize).filter(is_resident).count() as u64 * step
+}
+
+#[test]
+fn who_reads_old_records_does_not_fill_the_memory_and_takes_nothing_from_who_reads_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old_len, end_len) = (48 << 20, 2 << 20);
+    let open = |name: &str, len: usize| {
+        let options = mainstem_env::OpenOptions::create_new();
+        let file = mainstem_env::Fs::open(&mainstem_env::RealFs, &folder.path().join(name), &options).unwrap();
+        file.write_all_at(&pattern(len), 0).unwrap();
+        file.sync_data().unwrap();
+        file
+    };
+    let (old, end) = (open("old", old_len), open("end", end_len));
+    old.advise(0, old_len as u64, Advice::DontNeed).unwrap();
+    if resident(&old, old_len as u64) > 0 {
+        return eprintln!("not tested: the file system of {} keeps files in memory", folder.path().display());
+    }
+    let (server, door) = start(config());
+    let (mut behind, mut tail) = (Client::connect(&server), Client::connect(&server));
+    let content = pattern(old_len);
+    let fetch = |client: &mut Client, file: &Arc<dyn File>, position: usize, len: usize, id: i32| {
+        *door.slices.lock().unwrap() = vec![FileSlice::new(Arc::clone(file), position as u64, len as u64)];
+        client.send(SLICES, id, b"");
+        let (_, body) = client.receive();
+        assert!(body[..len] == content[position..][..len], "reply {id}");
+    };
+    let mut slow = 0;
+    for (id, position) in (0..old_len).step_by(3 << 20).enumerate() {
+        fetch(&mut behind, &old, position, 3 << 20, id as i32);
+        slow = server.totals().slow_reads;
+        fetch(&mut tail, &end, 0, end_len, id as i32);
+        assert_eq!(server.totals().slow_reads, slow, "the end is in memory");
+    }
+    assert!(slow > 0);
+    let left = resident(&old, old_len as u64);
+    assert!(left <= 12 << 20, "{left} bytes of {old_len} are still in memory");
+    let totals = server.totals();
+    assert!(totals.quick_reads + totals.slow_reads >= 48 + 16 * 2, "{totals:?}");
+    assert!(totals.memory_share() > 0.3, "{totals:?}");
 }

@@ -11,6 +11,7 @@
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
 //! - A peer that leaves while a long poll waits ends the poll at once.
 
+mod cold;
 mod crowding;
 mod end;
 mod inbound;

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: the reactor never waits for the disk: a slice of at most 32 KiB is read without waiting or on a thread of the pool,
 //! a longer one is sent only after its pages were seen in the page cache or read by such a thread; at most one such
-//! read of a connection is under way; one call writes about 1 MiB at most.
+//! read of a connection is under way; one call writes about 1 MiB at most. Pages that were read for a connection do not stay in memory
+//! for long ([`ReadBehind`]).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,11 +11,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use mainstem_env::{Advice, FileSlice, Residency};
+use mainstem_env::{FileSlice, Residency};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use super::cold::{ReadBehind, Warmed, warm};
 use super::socket::write_gathered;
 use crate::counters::{Counters, count};
 use crate::protocol::{Chunk, Response};
@@ -22,13 +24,11 @@ use crate::protocol::{Chunk, Response};
 /// Bytes shorter than this are copied together instead of taking a place of their own in a gathered write.
 const COPY_BYTES_MAX: usize = 1024;
 /// Slices up to this length are read into the output; sendfile costs more than the copy.
-const READ_SLICE_BYTES_MAX: u64 = 32 << 10;
+pub(super) const READ_SLICE_BYTES_MAX: u64 = 32 << 10;
 /// How much of a slice is checked, read ahead and sent as one.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(super) const PIECE_BYTES: u64 = 1 << 20;
 /// Parts of one gathered write.
 const PARTS_MAX: usize = 64;
-/// A thread of the pool reads a cold piece in parts of this size.
-const WARM_READ_BYTES: usize = 128 << 10;
 
 /// Why a reply could not be sent.
 #[derive(Debug, thiserror::Error)]
@@ -53,15 +53,6 @@ enum Segment {
     },
 }
 
-/// The result of a read on the pool.
-#[derive(Debug)]
-enum Warmed {
-    /// The pages of the first segment's next piece were read.
-    Pages(u64),
-    /// The first segment as bytes.
-    Bytes(Bytes),
-}
-
 type WarmResult = Result<Warmed, SendError>;
 
 /// The sending half of a connection.
@@ -73,6 +64,7 @@ pub(crate) struct Outbound {
     /// Bytes in memory that wait in `segments` and `tail`.
     held_bytes: usize,
     warming: Option<JoinHandle<WarmResult>>,
+    behind: ReadBehind,
 }
 
 /// What one call of [`Outbound::poll_send`] led to.
@@ -148,7 +140,7 @@ impl Outbound {
                 return Poll::Ready(Ok(Sent::All));
             };
             let sent = match first {
-                Segment::Bytes(_) => ready!(self.poll_send_bytes(stream, cx))?,
+                Segment::Bytes(_) => ready!(self.poll_send_bytes(stream, counters, cx))?,
                 Segment::File { .. } => {
                     // First the socket, then the pages: what was seen in memory is sent before it can be evicted.
                     ready!(stream.poll_write_ready(cx)).map_err(SendError::Socket)?;
@@ -165,8 +157,13 @@ impl Outbound {
     }
 
     /// One gathered write of the bytes up to the first slice that cannot be turned into bytes.
-    fn poll_send_bytes(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<Result<u64, SendError>> {
-        self.read_short_slices()?;
+    fn poll_send_bytes(
+        &mut self,
+        stream: &TcpStream,
+        counters: &Counters,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<u64, SendError>> {
+        self.read_short_slices(counters)?;
         loop {
             ready!(stream.poll_write_ready(cx)).map_err(SendError::Socket)?;
             let mut parts = [IoSlice::new(&[]); PARTS_MAX];
@@ -201,10 +198,11 @@ impl Outbound {
     }
 
     /// Turns short slices whose pages are in memory into bytes, as far as one gathered write reaches.
-    fn read_short_slices(&mut self) -> Result<(), SendError> {
+    fn read_short_slices(&mut self, counters: &Counters) -> Result<(), SendError> {
         for segment in self.segments.iter_mut().take(PARTS_MAX) {
             if let Segment::File { slice, .. } = segment {
                 let Some(bytes) = read_if_short(slice)? else { return Ok(()) };
+                count(&counters.quick_reads, 1);
                 self.held_bytes += bytes.len();
                 *segment = Segment::Bytes(bytes);
             }
@@ -225,18 +223,21 @@ impl Outbound {
                 return Poll::Ready(Ok(()));
             }
             if let Some(bytes) = read_if_short(slice)? {
+                count(&counters.quick_reads, 1);
                 self.held_bytes += bytes.len();
                 self.segments[0] = Segment::Bytes(bytes);
                 return Poll::Ready(Ok(()));
             }
             let piece = slice.len.min(PIECE_BYTES);
             if slice.len > READ_SLICE_BYTES_MAX && is_resident(slice, piece) {
+                count(&counters.quick_reads, 1);
                 *resident = piece;
                 return Poll::Ready(Ok(()));
             }
             count(&counters.slow_reads, 1);
             let slice = slice.clone();
-            self.warming = Some(tokio::task::spawn_blocking(move || warm(&slice)));
+            let left_behind = self.behind.read_on(&slice);
+            self.warming = Some(tokio::task::spawn_blocking(move || warm(&slice, left_behind)));
         }
     }
 
@@ -305,26 +306,4 @@ fn read_if_short(slice: &FileSlice) -> Result<Option<Bytes>, SendError> {
 fn is_resident(slice: &FileSlice, length: u64) -> bool {
     // An error here is met again, and reported, by the read itself.
     matches!(slice.file.residency(slice.position, length), Ok(Residency::Resident))
-}
-
-/// Runs on a thread of the pool: reads the next piece of a slice, so that its pages are in memory, or all of a short one.
-fn warm(slice: &FileSlice) -> WarmResult {
-    let file_error = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => SendError::FileTooShort { position: slice.position },
-        _ => SendError::File { position: slice.position, error },
-    };
-    if slice.len <= READ_SLICE_BYTES_MAX {
-        return slice.read().map(|bytes| Warmed::Bytes(bytes.into())).map_err(file_error);
-    }
-    let piece = slice.len.min(PIECE_BYTES);
-    // Only a hint: the reads below do the work in any case.
-    let _ = slice.file.advise(slice.position, piece, Advice::WillNeed);
-    let mut scratch = vec![0; WARM_READ_BYTES.min(piece as usize)];
-    let mut done = 0;
-    while done < piece {
-        let part = scratch.len().min((piece - done) as usize);
-        slice.file.read_exact_at(&mut scratch[..part], slice.position + done).map_err(file_error)?;
-        done += part as u64;
-    }
-    Ok(Warmed::Pages(piece))
 }
