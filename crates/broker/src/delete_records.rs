@@ -50,20 +50,27 @@ impl Broker {
     }
 
     fn delete_records_now(&self, wanted: &[RecordsToDelete]) -> Vec<Result<Offset, DeleteRecordsError>> {
-        let mut results: Vec<_> = wanted.iter().map(|wanted| self.raise_log_start(wanted)).collect();
-        if results.iter().any(Result::is_ok)
-            && let Err(error) = self.write_checkpoints()
-        {
-            tracing::error!("deleted records may be back after a crash: {error}");
-            let error = Arc::new(error);
-            for result in results.iter_mut().filter(|result| result.is_ok()) {
-                *result = Err(DeleteRecordsError::Checkpoint(Arc::clone(&error)));
+        let raised: Vec<_> = wanted.iter().map(|wanted| self.raise_log_start(wanted)).collect();
+        let logs = raised.iter().flatten().map(|(partition, _)| (partition.log().clone(), partition.high_watermark()));
+        // Of these logs alone: a disk that fails another one is not their concern.
+        let mut written = self.state.folder.write_checkpoints_of(&logs.collect::<Vec<_>>()).into_iter();
+        let settle = |raised: Result<(Arc<Partition>, Offset), DeleteRecordsError>| {
+            let (partition, log_start) = raised?;
+            match written.next() {
+                Some(Err(error)) => {
+                    tracing::error!(
+                        "{}: deleted records may be back after a crash: {error}",
+                        partition.log().partition()
+                    );
+                    Err(DeleteRecordsError::Checkpoint(error))
+                }
+                _ => Ok(log_start),
             }
-        }
-        results
+        };
+        raised.into_iter().map(settle).collect()
     }
 
-    fn raise_log_start(&self, wanted: &RecordsToDelete) -> Result<Offset, DeleteRecordsError> {
+    fn raise_log_start(&self, wanted: &RecordsToDelete) -> Result<(Arc<Partition>, Offset), DeleteRecordsError> {
         let (topic, partition) = (wanted.topic.clone(), wanted.partition);
         if is_internal(&topic) {
             return Err(DeleteRecordsError::Internal(topic));
@@ -74,7 +81,9 @@ impl Broker {
         if !found.log().config().cleanup_delete {
             return Err(DeleteRecordsError::Policy { topic, partition });
         }
-        found.delete_records(wanted.before).map_err(|error| DeleteRecordsError::LogStart(Arc::new(error)))
+        let log_start = found.delete_records(wanted.before);
+        let log_start = log_start.map_err(|error| DeleteRecordsError::LogStart(Arc::new(error)))?;
+        Ok((Arc::clone(found), log_start))
     }
 }
 

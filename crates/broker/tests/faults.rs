@@ -7,7 +7,9 @@ mod support;
 
 use std::sync::Arc;
 
-use mainstem_env::{CrashPolicy, Fault, FaultAction, ManualClock, MemFs, SeededRng};
+use mainstem_broker::RecordsToDelete;
+use mainstem_env::{CrashPolicy, Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
+use mainstem_types::{Offset, PartitionIndex};
 use support::check::{check, note};
 use support::scenarios::{Scenario, all, named};
 use support::{Client, Ledger, Node, broker_panics, clock};
@@ -117,6 +119,39 @@ fn every_call(name: &str) {
             }
         }
     }
+}
+
+/// A log that failed and one that cannot be created are told of, and are nobody else's concern.
+#[test]
+fn an_error_is_told_of_the_partition_that_it_belongs_to() {
+    let (fs, clock) = (MemFs::new(), clock());
+    let node = Node::start(&fs, &clock, &Vec::new(), 7).expect("a new folder");
+    let mut client = Client::new(&node, Ledger::default());
+    assert!(client.create(&[("bad", 1, &[]), ("good", 1, &[])]));
+    for topic in ["bad", "good"] {
+        assert!(client.produce(topic, 0, 5));
+    }
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on("/bad-0/"));
+    let delete = || {
+        let wanted = |topic: &str| RecordsToDelete {
+            topic: topic.to_owned(),
+            partition: PartitionIndex(0),
+            before: Some(Offset(3)),
+        };
+        node.wait(node.broker.delete_records(vec![wanted("bad"), wanted("good")])).expect("the broker runs")
+    };
+    for results in [delete(), delete()] {
+        assert!(results[0].is_err(), "the disk of this one failed");
+        assert_eq!(results[1].as_ref().ok(), Some(&Offset(3)));
+    }
+    fs.plan_fault(Fault::of(OpKind::Open, 1).on("/more-1/").with(FaultAction::NoSpace));
+    client.create(&[("more", 3, &[])]);
+    assert_eq!(node.broker.unserved_partitions("more"), [PartitionIndex(1)], "what CreateTopics answers");
+    assert!(client.produce("more", 0, 1) && client.produce("more", 2, 1) && client.produce("good", 0, 1));
+    fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on("/good-1"));
+    client.create_partitions("good", 2);
+    assert_eq!(node.broker.unserved_partitions("good"), [PartitionIndex(1)], "what CreatePartitions answers");
+    assert_eq!(node.broker.unserved_partitions("bad"), []);
 }
 
 /// A start that meets a failing call ends with a clear error, or serves what it can; the next one has everything.
