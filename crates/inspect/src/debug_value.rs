@@ -130,7 +130,7 @@ mod tests {
     fn a_message_becomes_an_object_with_the_names_of_its_fields() {
         let topic = TopicRecord { name: "a \"b\"\n\u{7f}ü".into(), topic_id: TopicId([0xff; 16]) };
         let expected = json!({"name": "a \"b\"\n\u{7f}ü", "topic_id": "_____________________w"});
-        assert_eq!(of(&MetadataRecord::TopicRecord(topic)), expected);
+        assert_eq!(of(&MetadataRecord::Topic(topic)), expected);
         let partition = PartitionRecord { replicas: vec![1, 2], partition_epoch: -1, ..Default::default() };
         let value = of(&partition);
         assert_eq!(value["replicas"], json!([1, 2]));

@@ -21,7 +21,8 @@ pub(crate) struct Decoded {
 pub(crate) fn metadata(value: &[u8]) -> Result<Decoded, String> {
     let (record, version) = MetadataRecord::decode_framed_versioned(value).map_err(|error| error.to_string())?;
     let text = format!("{record:?}");
-    let kind = text.split(['(', ' ']).next().unwrap_or_default().to_owned();
+    // Variants are called as the records are, without the word.
+    let kind = format!("{}Record", text.split(['(', ' ']).next().unwrap_or_default());
     Ok(Decoded { kind, version: Some(version), data: debug_value::of(&record) })
 }
 
