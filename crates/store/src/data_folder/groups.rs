@@ -329,6 +329,11 @@ impl DataFolder {
         Ok(partition.log_end())
     }
 
+    /// Writes the keys that wait for an index. To be called about once a second.
+    pub fn write_keys_of_groups(&self) {
+        self.groups().iter().for_each(|group| group.write_keys());
+    }
+
     /// Frees memory and files that nobody used lately.
     pub fn release_idle_groups(&self) {
         self.groups().iter().for_each(|group| group.release_idle());

@@ -31,7 +31,7 @@ mod entry_reader;
 mod find;
 mod flush;
 pub(crate) mod inspect;
-mod key_index;
+pub(crate) mod key_index;
 mod open;
 mod partition;
 mod queue;
@@ -233,6 +233,13 @@ impl GroupLog {
     /// The error that ended the group, if one did.
     pub fn failure(&self) -> Option<StorageError> {
         self.core.failure()
+    }
+
+    /// Writes the keys that wait for the index, so that no append has to. To be called about once a second.
+    pub fn write_keys(&self) {
+        let written = self.core.index.write(self.core.fs());
+        // An error of the disk ends the group, which is said where it does.
+        let _ = written.or_else(|error| self.core.view_failed(&self.core.index_dir(), error));
     }
 
     /// Frees memory and closes files that nobody has used lately. To be called now and then.
