@@ -63,6 +63,7 @@ pub const SUITES: &[Suite] = &[
     suite("process", "tests/clients/process", Runner::Pytest, &[Need::Venv, Need::KafkaJars], Brokers::StartedBySuite),
     suite("python", "tests/clients/python", Runner::Pytest, &[Need::Venv], Brokers::Given),
     suite("java", "tests/clients/java", Runner::Maven, &[Need::Java], Brokers::Given),
+    suite("cli", "tests/clients/cli", Runner::Pytest, &[Need::Venv], Brokers::Given),
     suite("kcat", "tests/clients/kcat", Runner::Pytest, &[Need::Venv], Brokers::Given),
     Suite {
         settings: SHARED,
@@ -89,6 +90,8 @@ impl Suite {
             _ => pytest(places, self),
         };
         command.envs(environment.iter().cloned()).env("MAINSTEM_CLIENTS_DIR", &places.clients);
+        // The suite of our own command line, whatever broker it is tested with.
+        command.env("MAINSTEM_COMMAND", &places.binary);
         command
     }
 }
