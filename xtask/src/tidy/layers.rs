@@ -58,10 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "mainstem-types",
         ],
     ),
-    (
-        "mainstem",
-        &["mainstem-client", "mainstem-inspect", "mainstem-server", "mainstem-record", "mainstem-env", "mainstem-types"],
-    ),
+    ("mainstem", &["mainstem-client", "mainstem-inspect", "mainstem-server", "mainstem-env", "mainstem-types"]),
     (
         // Fuzzing drives the doors from above, as a test does.
         "mainstem-fuzz",
