@@ -76,8 +76,11 @@ impl CommitWaiters {
         }
         let mut waiters = self.waiters.lock();
         let ready = waiters.partition_point(|waiter| waiter.end <= high_watermark);
-        for waiter in waiters.drain(..ready) {
-            self.count.fetch_sub(1, Ordering::SeqCst);
+        let released: Vec<Waiter> = waiters.drain(..ready).collect();
+        self.count.fetch_sub(ready, Ordering::SeqCst);
+        // Who is woken may come back for the lock at once.
+        drop(waiters);
+        for waiter in released {
             // The client may have gone away; then nobody listens.
             let _ = waiter.sender.send(Ok(()));
         }

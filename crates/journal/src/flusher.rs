@@ -124,7 +124,8 @@ impl Shared {
             }
         }
         if mark_done(&journal.flush_status) {
-            self.push(Arc::clone(journal));
+            // No other thread is woken for it: this one looks at the queue next.
+            self.queue.lock().journals.push_back(Arc::clone(journal));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::loggers::Loggers;
 use crate::registry;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
+use crate::wait_timer::WaitTimer;
 
 /// Produce: the one api whose requests may be handled while earlier ones of the same connection wait for their replies.
 const PRODUCE_KEY: i16 = 0;
@@ -42,6 +43,7 @@ pub struct Connection {
     pub info: ConnectionInfo,
     /// From ApiVersions 3+: name and version of the client's software.
     pub client_software: Option<(Box<str>, Box<str>)>,
+    pub(crate) wait_timer: WaitTimer,
 }
 
 impl Door {
@@ -57,7 +59,7 @@ impl Door {
     }
 
     pub fn connection(&self, info: ConnectionInfo) -> Connection {
-        Connection { info, client_software: None }
+        Connection { info, client_software: None, wait_timer: WaitTimer::default() }
     }
 
     /// The node is about to stop: fetches that wait are answered with what there is.

@@ -16,6 +16,7 @@ mod reply;
 mod request;
 #[cfg(test)]
 mod test_support;
+mod wait_timer;
 
 pub use door::{Connection, ConnectionInfo, Door, may_pipeline};
 pub use loggers::{Loggers, ROOT as ROOT_LOGGER};

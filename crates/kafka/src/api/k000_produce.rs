@@ -18,18 +18,19 @@ use crate::produce::{Batches, Terms, Wait, failure};
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
+use crate::wait_timer::WaitTimer;
 
 /// Versions 0-2 are advertised and refused, see [`Api::advertised_min_version`].
 pub const API: Api = Api::new(0, "Produce", 3..=13, handle).advertised_from(0);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: ProduceRequest<'_> = request.decode()?;
     let terms = Terms::of(&door.broker, &request, &message);
-    let timeout_ms = message.timeout_ms;
+    let (timeout_ms, timer) = (message.timeout_ms, connection.wait_timer.clone());
     let mut batches = Batches::start(&door.broker, &request, &message, terms);
     drop(message);
     if batches.is_done() {
-        return Ok(finish(request, batches, timeout_ms));
+        return Ok(finish(request, batches, timeout_ms, timer));
     }
     let pool = Arc::clone(door.broker.heavy());
     Ok(Handled::working(async move {
@@ -39,7 +40,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
                 Err(stopped) => return Reply::Close(CloseReason::Stopping(stopped.to_string())),
             };
         }
-        match finish(request, batches, timeout_ms) {
+        match finish(request, batches, timeout_ms, timer) {
             Handled::Ready(reply) => reply,
             Handled::Waiting(reply) | Handled::Working(reply) => reply.await,
         }
@@ -47,7 +48,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
 }
 
 /// Answers when what was appended is committed.
-fn finish(request: Request, batches: Batches, timeout_ms: i32) -> Handled {
+fn finish(request: Request, batches: Batches, timeout_ms: i32, timer: WaitTimer) -> Handled {
     let Batches { response, waits, terms, .. } = batches;
     if terms.acks == 0 {
         return Handled::Ready(fire_and_forget(&response));
@@ -56,7 +57,7 @@ fn finish(request: Request, batches: Batches, timeout_ms: i32) -> Handled {
         return Handled::Ready(request.reply(&response));
     }
     Handled::waiting(async move {
-        let response = wait_for_commits(response, waits, timeout_ms).await;
+        let response = wait_for_commits(response, waits, timeout_ms, &timer).await;
         request.reply(&response)
     })
 }
@@ -79,10 +80,11 @@ async fn wait_for_commits(
     mut response: ProduceResponse<'static>,
     waits: Vec<Wait>,
     timeout_ms: i32,
+    timer: &WaitTimer,
 ) -> ProduceResponse<'static> {
     let deadline = tokio::time::Instant::now() + Duration::from_millis(timeout_ms.max(0) as u64);
     for wait in waits {
-        let error = match tokio::time::timeout_at(deadline, wait.commit.wait()).await {
+        let error = match timer.until(deadline, wait.commit.wait()).await {
             Ok(Ok(())) => continue,
             Ok(Err(_)) => ErrorCode::KAFKA_STORAGE_ERROR,
             Err(_) => ErrorCode::REQUEST_TIMED_OUT,

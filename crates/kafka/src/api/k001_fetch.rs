@@ -25,10 +25,11 @@ use crate::fetch::session::{
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
+use crate::wait_timer::WaitTimer;
 
 pub const API: Api = Api::new(1, "Fetch", 4..=18, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     let message: FetchRequest<'_> = request.decode()?;
     let max_bytes_limit = door.broker.config().fetch.max_bytes.max(0);
     let max_bytes = message.max_bytes.clamp(0, max_bytes_limit);
@@ -53,6 +54,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         plan,
         limits,
         max_wait: Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0)),
+        timer: connection.wait_timer.clone(),
     };
     if let Some(wait) = &wait {
         fetch.expect(wait);
@@ -146,6 +148,7 @@ struct Fetch {
     plan: FetchPlan,
     limits: Limits,
     max_wait: Duration,
+    timer: WaitTimer,
 }
 
 impl Fetch {
@@ -213,7 +216,7 @@ impl Fetch {
                     return Ok((found, wait));
                 }
                 wait.wait.credit(found.look.bytes as i64);
-                if tokio::time::timeout_at(deadline, wait.wait.wait()).await.is_err() {
+                if self.timer.until(deadline, wait.wait.wait()).await.is_err() {
                     return Ok((self.look_again(&found).await?, wait));
                 }
             }

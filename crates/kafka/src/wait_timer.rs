@@ -1,0 +1,110 @@
+//! One timer for the waits of a connection, kept from one to the next and moved only when it fires: a timer that is set anew interrupts
+//! the sleep of its reactor, which takes more system calls than a short request has.
+//!
+//! A connection keeps at most one timer; waits that overlap have their own.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Poll, ready};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The wait was over before the event came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeOver;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WaitTimer {
+    kept: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,
+}
+
+impl WaitTimer {
+    /// Waits for `event`, but not past `deadline`.
+    pub async fn until<F: Future>(&self, deadline: Instant, event: F) -> Result<F::Output, TimeOver> {
+        let mut event = pin!(event);
+        let kept = self.kept.lock().take();
+        let mut timer = kept.unwrap_or_else(|| Box::pin(sleep_until(deadline)));
+        let outcome = poll_fn(|cx| {
+            if let Poll::Ready(happened) = event.as_mut().poll(cx) {
+                return Poll::Ready(Ok(happened));
+            }
+            // The timer may stand earlier than the deadline; it is moved when it fires.
+            if timer.deadline() > deadline {
+                timer.as_mut().reset(deadline);
+            }
+            loop {
+                ready!(timer.as_mut().poll(cx));
+                if Instant::now() >= deadline {
+                    return Poll::Ready(Err(TimeOver));
+                }
+                timer.as_mut().reset(deadline);
+            }
+        })
+        .await;
+        self.kept.lock().get_or_insert(timer);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn an_event_ends_the_wait_and_so_does_the_deadline() {
+        run(async {
+            let timer = WaitTimer::default();
+            for _ in 0..3 {
+                let deadline = Instant::now() + SHORT;
+                assert_eq!(timer.until(deadline, ready(7)).await, Ok(7));
+                assert_eq!(timer.until(deadline, pending::<()>()).await, Err(TimeOver));
+                assert!(Instant::now() >= deadline);
+            }
+        });
+    }
+
+    #[test]
+    fn a_timer_that_was_kept_serves_earlier_and_later_deadlines() {
+        run(async {
+            let timer = WaitTimer::default();
+            let start = Instant::now();
+            assert_eq!(timer.until(start + Duration::from_secs(3600), ready(())).await, Ok(()), "it is never polled");
+            let soon = tokio::time::sleep(SHORT / 4);
+            assert_eq!(timer.until(start + Duration::from_secs(3600), soon).await, Ok(()));
+            assert_eq!(timer.until(start + SHORT, pending::<()>()).await, Err(TimeOver), "an hour earlier");
+            assert!(start.elapsed() >= SHORT);
+            let soon = tokio::time::sleep(SHORT / 4);
+            assert_eq!(timer.until(Instant::now() + Duration::from_secs(3600), soon).await, Ok(()), "an hour later");
+            let deadline = Instant::now() + SHORT;
+            assert_eq!(timer.until(deadline, pending::<()>()).await, Err(TimeOver));
+            assert!(Instant::now() >= deadline);
+        });
+    }
+
+    #[test]
+    fn waits_that_overlap_end_each_at_its_time() {
+        run(async {
+            let timer = WaitTimer::default();
+            let start = Instant::now();
+            let late = timer.until(start + 2 * SHORT, pending::<()>());
+            let early = timer.until(start + SHORT, pending::<()>());
+            let (late, early) = tokio::join!(ends(late), ends(early));
+            assert!(late.0 && early.0);
+            assert!(early.1 >= start + SHORT && late.1 >= start + 2 * SHORT);
+        });
+    }
+
+    async fn ends(wait: impl Future<Output = Result<(), TimeOver>>) -> (bool, Instant) {
+        (wait.await == Err(TimeOver), Instant::now())
+    }
+}
