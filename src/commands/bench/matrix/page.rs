@@ -168,7 +168,7 @@ fn round_up(value: f64) -> f64 {
 
 fn number(value: f64) -> String {
     match value {
-        value if value == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         value if value < 10.0 => format!("{value:.2}"),
         value if value < 100.0 => format!("{value:.1}"),
         value => format!("{value:.0}"),
