@@ -12,7 +12,7 @@ pub enum Durability {
     Disk,
 }
 
-/// Under which keys records can be looked up (`mainstem.key.index`), in layouts `topic` and `shared`.
+/// Under which keys records can be looked up (`mainstem.key.index`). In layout `partition` there is an index with `All` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyIndexing {
     None,

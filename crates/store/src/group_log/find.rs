@@ -25,7 +25,7 @@ pub struct FoundByKey {
     pub partition: PartitionIndex,
     pub offset: Offset,
     pub timestamp: TimestampMs,
-    /// Of its batch in the commit log.
+    /// Of its batch in the commit log; in layout `partition` the batch's base offset.
     pub position: u64,
 }
 

@@ -131,6 +131,9 @@ impl PartitionLog {
                 self.flush_blocking()?;
             }
         }
+        if self.failure().is_none() {
+            self.checkpoint_keys();
+        }
         // Before the views are looked at: what becomes durable meanwhile may rely on views that are not.
         let durable_end = self.durability.end();
         self.sync_sealed_indexes()?;
@@ -282,6 +285,7 @@ impl PartitionLog {
             Ok(None) => {}
             Err(mainstem_journal::CloseError::Failed(failure)) => return Err(durability::storage_error(&failure)),
         }
+        self.checkpoint_keys();
         self.sync_sealed_indexes()?;
         self.sync_transaction_indexes()?;
         self.write_epochs()?;

@@ -14,6 +14,7 @@ mod flush;
 mod headers;
 pub(crate) mod index_cache;
 pub(crate) mod index_file;
+mod keys;
 mod listing;
 mod locate;
 mod look;
@@ -142,6 +143,7 @@ pub struct PartitionLog {
     /// One compaction at a time.
     pub(crate) compacting: Mutex<()>,
     replacing: Mutex<()>,
+    keys: Mutex<keys::Keys>,
     appending: Mutex<()>,
     state: Mutex<State>,
     durability: Arc<Durability>,

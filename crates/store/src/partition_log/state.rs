@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) closed: bool,
     /// The topic was deleted: the folder goes.
     pub(crate) leaving: bool,
+    /// Where the lowest cut was since the key index last asked; `i64::MAX`: there was none.
+    pub(crate) keys_cut: Offset,
     /// How often something was cut off the end.
     pub(crate) cuts: u64,
     /// The segment whose views bear `.swap` names still.
@@ -94,6 +96,7 @@ impl State {
             deleted_due: None,
             closed: false,
             leaving: false,
+            keys_cut: Offset(i64::MAX),
             cuts: 0,
             swapping: None,
             cleaned_to: None,

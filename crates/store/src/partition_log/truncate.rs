@@ -92,6 +92,7 @@ impl PartitionLog {
         self.cut_transaction_index(state, base, end)?;
         state.end_position = position;
         state.next_offset = end;
+        state.keys_cut = state.keys_cut.min(end);
         state.log_start = state.log_start.min(end);
         state.cleaned_to = state.cleaned_to.map(|to| to.min(end));
         state.recovery_point_on_disk = state.recovery_point_on_disk.min(end);

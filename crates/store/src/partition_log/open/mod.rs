@@ -374,6 +374,7 @@ impl<'a> Opening<'a> {
             journal: Arc::new(journal),
             compacting: Mutex::default(),
             replacing: Mutex::default(),
+            keys: Mutex::default(),
             appending: Mutex::default(),
             state: Mutex::new(state),
             durability,

@@ -3,6 +3,7 @@
 mod append;
 mod crash;
 mod faults;
+mod keys;
 mod model;
 mod producers;
 mod read;

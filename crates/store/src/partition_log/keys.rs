@@ -1,0 +1,284 @@
+//! Looking records up by key in layout `partition`, with `mainstem.key.index=all`: the index of the shared layouts, one for the partition.
+//!
+//! ```text
+//! key-index/<17 digits>   slots and entries; an entry's position is the base offset of the record's batch
+//! key-index/applied       up to where the log is in them
+//! ```
+//! A view that appends have nothing to do with: look-ups and checkpoints bring it up to date from the batches. Lost, damaged, or of another
+//! log, it is made again from the first record. What it says is a hint: a look-up reads the batch and compares.
+//!
+//! The lock `keys` is held while batches are read, by look-ups, checkpoints and the stop alone; who has it takes no other than `state`.
+//!
+//! Numbers: 131,072 slots and 524,288 entries a file, 11 MB, sparse; one read of 1 MiB (or one batch) at a time; a checkpoint reads at most 64 MiB.
+
+use std::path::PathBuf;
+
+use mainstem_record::{BatchView, Batches};
+use mainstem_types::{Offset, TimestampMs};
+
+use super::{PartitionLog, ReadChunk, ReadRequest, Reading};
+use crate::config::KeyIndexing;
+use crate::error::{ReadError, StorageError};
+use crate::formats::key_index::{continue_hash, stored_hash};
+use crate::formats::key_index_state::{self, KeyIndexState};
+use crate::group_log::FoundByKey;
+use crate::group_log::inspect::{INSPECTED_BYTES_MAX, for_each_key, inspect, topic_hash};
+use crate::group_log::key_index::{KeyIndex, Size};
+
+const FOLDER: &str = "key-index";
+const STATE: &str = "applied";
+const SIZE: Size = Size { slots: 1 << 17, entries: 1 << 19 };
+const READ_BYTES: u32 = 1 << 20;
+/// What a checkpoint reads at most of one log: others wait for it. A look-up reads the rest.
+const CHECKPOINT_BYTES: u64 = 64 << 20;
+/// Batches that are compared in one look-up.
+const COMPARED_MAX: usize = 1024;
+
+/// The index, once somebody needed it.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    open: Option<Box<OpenKeys>>,
+    /// It is not wanted, and what was there is gone.
+    removed: bool,
+}
+
+#[derive(Debug)]
+struct OpenKeys {
+    index: KeyIndex,
+    applied: Offset,
+    last_batch: (Offset, u32),
+    /// What the file says.
+    saved: Offset,
+}
+
+impl PartitionLog {
+    /// Records that have a key: their own, a word of the header `KEYS`, or the header `UNIQ_KEY`. Newest first, at most `max`. None unless
+    /// `mainstem.key.index` is `all`.
+    ///
+    /// Reads what was appended since the last look-up or checkpoint; the first look-up of a log that had no index reads all of it.
+    pub fn find_by_key(&self, key: &str, max: usize) -> Result<Vec<FoundByKey>, ReadError> {
+        if !self.keys_wanted() {
+            return Ok(Vec::new());
+        }
+        let hash = stored_hash(continue_hash(topic_hash(&self.partition.topic), key));
+        let batches = {
+            let mut keys = self.keys.lock();
+            let open = self.open_keys(&mut keys)?;
+            self.index_up_to(open, self.log_end(), u64::MAX)?;
+            open.index.find(self.fs(), hash, COMPARED_MAX).map_err(|error| self.keys_failed("read", error))?
+        };
+        let mut found = Vec::new();
+        for base in batches {
+            if found.len() >= max {
+                break;
+            }
+            self.compare(Offset(base as i64), key, &mut found)?;
+        }
+        found.truncate(max);
+        Ok(found)
+    }
+
+    fn keys_wanted(&self) -> bool {
+        self.config.load().key_indexing == KeyIndexing::All
+    }
+
+    fn keys_failed(&self, action: &'static str, error: std::io::Error) -> ReadError {
+        StorageError { action, path: self.keys_folder(), error: error.into() }.into()
+    }
+
+    fn keys_folder(&self) -> PathBuf {
+        self.folder.join(FOLDER)
+    }
+
+    fn open_keys<'k>(&self, keys: &'k mut Keys) -> Result<&'k mut OpenKeys, ReadError> {
+        if keys.open.is_none() {
+            let open = match self.found_keys()? {
+                Some(found) => found,
+                None => OpenKeys {
+                    index: KeyIndex::create(self.fs(), &self.keys_folder(), SIZE)
+                        .map_err(|error| self.keys_failed("create", error))?,
+                    applied: Offset::ZERO,
+                    last_batch: (Offset::NONE, 0),
+                    saved: Offset::ZERO,
+                },
+            };
+            *keys = Keys { open: Some(Box::new(open)), removed: false };
+        }
+        keys.open.as_deref_mut().ok_or_else(|| ReadError::Closed { partition: self.partition.clone() })
+    }
+
+    /// What is on the disk, if it is the index of this log.
+    fn found_keys(&self) -> Result<Option<OpenKeys>, ReadError> {
+        let folder = self.keys_folder();
+        let bytes = self.fs().read_if_present(&folder.join(STATE)).map_err(|error| self.keys_failed("read", error))?;
+        let Some(KeyIndexState { applied, last_batch, files }) =
+            bytes.and_then(|bytes| key_index_state::decode(&bytes).ok())
+        else {
+            return Ok(None);
+        };
+        if last_batch.0 >= self.log_start() && self.batch_at(last_batch.0)?.map(|(_, crc)| crc) != Some(last_batch.1) {
+            // Cut and written anew, by a power cut or by a Kafka that had the folder meanwhile.
+            return Ok(None);
+        }
+        let index = KeyIndex::open(self.fs(), &folder, SIZE, &files, false);
+        let index = index.map_err(|error| self.keys_failed("open", error))?;
+        Ok(index.map(|index| OpenKeys { index, applied, last_batch, saved: applied }))
+    }
+
+    /// The batch that begins at `base`, with its checksum.
+    fn batch_at(&self, base: Offset) -> Result<Option<(Vec<u8>, u32)>, ReadError> {
+        let request = ReadRequest { from: base, max_bytes: 1, upper: self.log_end(), min_one_batch: true };
+        let reading = match self.read(&request) {
+            Err(ReadError::OutOfRange { .. }) => return Ok(None),
+            reading => self.bytes_of(&reading?)?,
+        };
+        let view = BatchView::parse(&reading).ok().filter(|view| view.header().base_offset == base);
+        let crc = view.map(|view| view.header().crc);
+        Ok(crc.map(|crc| (reading, crc)))
+    }
+
+    fn bytes_of(&self, reading: &Reading) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = Vec::with_capacity(reading.bytes);
+        for chunk in &reading.chunks {
+            match chunk {
+                ReadChunk::Bytes(part) => bytes.extend_from_slice(part),
+                ReadChunk::Slice(slice) => {
+                    let from = bytes.len();
+                    bytes.resize(from + slice.len as usize, 0);
+                    let read = slice.file.read_exact_at(&mut bytes[from..], slice.position);
+                    read.map_err(|_| ReadError::Gone { partition: self.partition.clone() })?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Takes the batches before `upper` into the index that are not in it yet, about `bytes_max` bytes of them.
+    fn index_up_to(&self, open: &mut OpenKeys, upper: Offset, bytes_max: u64) -> Result<(), ReadError> {
+        let topic = topic_hash(&self.partition.topic);
+        let mut left = bytes_max;
+        loop {
+            let (log_start, cut) = {
+                let mut state = self.state.lock();
+                (state.log_start, std::mem::replace(&mut state.keys_cut, Offset(i64::MAX)))
+            };
+            // What was cut is indexed again when there is something else; its old entries are hints that lead nowhere.
+            open.applied = open.applied.min(cut).max(log_start);
+            if open.applied >= upper || left == 0 {
+                return Ok(());
+            }
+            let request = ReadRequest { from: open.applied, max_bytes: READ_BYTES, upper, min_one_batch: true };
+            let bytes = self.bytes_of(&self.read(&request)?)?;
+            left = left.saturating_sub(bytes.len() as u64);
+            let before = open.applied;
+            for view in Batches::new(&bytes).map_while(Result::ok) {
+                self.index_batch(open, &view, topic)?;
+            }
+            if open.applied == before {
+                return Ok(());
+            }
+        }
+    }
+
+    fn index_batch(&self, open: &mut OpenKeys, view: &BatchView<'_>, topic: i32) -> Result<(), ReadError> {
+        let header = view.header();
+        if header.next_offset() <= open.applied {
+            return Ok(());
+        }
+        let mut hashes = inspect(view, topic, KeyIndexing::All).keys;
+        hashes.sort_unstable();
+        hashes.dedup();
+        let now: TimestampMs = self.env.clock.wall_ms();
+        if open.index.add(&hashes, header.base_offset.0 as u64, now.0) {
+            open.index.write(self.fs()).map_err(|error| self.keys_failed("write", error))?;
+        }
+        open.last_batch = (header.base_offset, header.crc);
+        open.applied = header.next_offset();
+        Ok(())
+    }
+
+    /// Adds the records of a batch that have the key, the last one first.
+    fn compare(&self, base: Offset, key: &str, found: &mut Vec<FoundByKey>) -> Result<(), ReadError> {
+        let log_start = self.log_start();
+        let Some((bytes, _)) = self.batch_at(base)? else { return Ok(()) };
+        let Ok(view) = BatchView::parse(&bytes) else { return Ok(()) };
+        let mut scratch = Vec::new();
+        let Ok(records) = view.records(&mut scratch, INSPECTED_BYTES_MAX) else { return Ok(()) };
+        let first = found.len();
+        for record in records.map_while(Result::ok).filter(|record| record.offset >= log_start) {
+            let mut has_key = false;
+            for_each_key(&record, KeyIndexing::All, |word| has_key |= word == key);
+            if has_key {
+                found.push(FoundByKey {
+                    partition: self.partition.partition,
+                    offset: record.offset,
+                    timestamp: record.timestamp,
+                    position: base.0 as u64,
+                });
+            }
+        }
+        found[first..].reverse();
+        Ok(())
+    }
+
+    /// Brings the index up to what is durable and writes down how far it is; removes it where it is not wanted. An error costs the next
+    /// look-up time, nothing else.
+    pub(super) fn checkpoint_keys(&self) {
+        let mut keys = self.keys.lock();
+        let done = if self.keys_wanted() { self.save_keys(&mut keys) } else { self.remove_keys(&mut keys) };
+        if let Err(error) = done {
+            tracing::warn!(partition = %self.partition, "the key index is not brought up to date: {error}");
+        }
+    }
+
+    fn save_keys(&self, keys: &mut Keys) -> Result<(), ReadError> {
+        let closed = self.is_closed();
+        if closed && keys.open.is_none() {
+            return Ok(());
+        }
+        let open = self.open_keys(keys)?;
+        if !closed {
+            self.index_up_to(open, self.durable_end(), CHECKPOINT_BYTES)?;
+        }
+        // A look-up may have been ahead: then the next checkpoint writes it down.
+        if open.applied == open.saved || open.applied > self.durable_end() {
+            return Ok(());
+        }
+        let failed = |action| move |error| self.keys_failed(action, error);
+        open.index.write(self.fs()).map_err(failed("write"))?;
+        let gone = open.index.take_before(self.log_start().0 as u64);
+        let files = match open.index.sync(self.fs()) {
+            Ok(files) => files,
+            Err(error) => {
+                // Nobody knows what of it is on the disk: it is made again.
+                self.remove_keys(keys)?;
+                keys.removed = false;
+                return Err(self.keys_failed("sync", error));
+            }
+        };
+        let state = KeyIndexState { applied: open.applied, last_batch: open.last_batch, files };
+        let folder = self.keys_folder();
+        self.fs().create_dir_all_synced(&folder).map_err(failed("create"))?;
+        self.fs().atomic_write(&folder.join(STATE), &key_index_state::encode(&state)).map_err(failed("write"))?;
+        open.saved = open.applied;
+        for path in gone {
+            super::listing::remove_if_present(self.fs(), &path).map_err(failed("remove"))?;
+        }
+        open.index.release();
+        Ok(())
+    }
+
+    fn remove_keys(&self, keys: &mut Keys) -> Result<(), ReadError> {
+        if std::mem::replace(&mut keys.removed, true) {
+            return Ok(());
+        }
+        keys.open = None;
+        match self.fs().remove_dir_all(&self.keys_folder()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                keys.removed = false;
+                Err(self.keys_failed("remove", error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
