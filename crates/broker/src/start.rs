@@ -93,6 +93,7 @@ impl Broker {
         let mut opened = open_logs(&state, &image, &found);
         opened.recovery += metadata_recovery;
         maintenance::look_at_disk(&state);
+        state.folder.keep_reserve();
         state.serve_groups();
         let controller = ControllerThread::start(core, &state)?;
         let maintenance = Maintenance::start(&state)?;

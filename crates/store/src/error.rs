@@ -86,6 +86,17 @@ pub enum OpenError {
     Io { path: PathBuf, error: io::Error },
     #[error("{path}: {error}; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
     Format { path: PathBuf, error: FormatError },
+    #[error(
+        "{path} has format {found}, and this Mainstem knows formats up to {supported}: a newer one wrote the folder; use that, or choose \
+         another --data-dir",
+        path = path.display()
+    )]
+    Newer { path: PathBuf, found: i64, supported: i64 },
+    #[error(
+        "{path} has version {found}, which Kafka wrote before KRaft; let a Kafka 3.9 migrate the folder first, or choose another --data-dir",
+        path = path.display()
+    )]
+    Older { path: PathBuf, found: i64 },
     #[error("{path} is empty; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
     Empty { path: PathBuf },
     #[error("{path} is used by another process{holder}; stop it, or choose another --data-dir", path = path.display())]

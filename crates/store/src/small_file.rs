@@ -29,6 +29,12 @@ impl<T> Loaded<T> {
             Loaded::Absent => Ok(None),
             Loaded::Content(content) => Ok(Some(content)),
             Loaded::Empty => Err(OpenError::Empty { path: path.to_owned() }),
+            Loaded::Damaged(FormatError::Version { found, supported, .. }) if found > supported => {
+                Err(OpenError::Newer { path: path.to_owned(), found, supported })
+            }
+            Loaded::Damaged(FormatError::Version { found, .. }) => {
+                Err(OpenError::Older { path: path.to_owned(), found })
+            }
             Loaded::Damaged(error) => Err(OpenError::Format { path: path.to_owned(), error }),
         }
     }

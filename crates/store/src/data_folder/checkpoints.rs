@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{DataFolder, metadata_partition};
 use crate::error::OpenError;
 use crate::formats::checkpoint::{self, Checkpoint};
-use crate::formats::names;
 use crate::formats::offset_checkpoint::{self, OffsetsByPartition};
+use crate::formats::{FormatError, names};
 use crate::partition_log::{CheckpointEntry, PartitionLog, io_error};
 use crate::small_file::{self, Loaded};
 use crate::topic_log::TopicLog;
@@ -51,6 +51,12 @@ impl Known {
         for name in [checkpoint::FILE_NAME, checkpoint::OLD_FILE_NAME] {
             let path = path.join(name);
             let loaded = small_file::load(fs, &path, checkpoint::decode)?;
+            if let Loaded::Damaged(FormatError::Version { found, supported, .. }) = loaded
+                && found > supported
+            {
+                // Its checksum is right: this is no damage.
+                return Err(OpenError::Newer { path, found, supported });
+            }
             ours = ours.or(note(loaded, path, unreadable));
         }
         let ours: Checkpoint = ours.unwrap_or_default();
@@ -168,6 +174,7 @@ impl DataFolder {
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let groups = self.checkpoint_groups();
         self.write_logs(logs)?;
+        self.keep_reserve();
         Ok(groups?)
     }
 

@@ -11,7 +11,7 @@ use mainstem_env::Fs;
 use mainstem_types::{TopicId, TopicPartition};
 
 /// Files of a data folder that are no partition: Kafka's and ours.
-const KNOWN_FILES: [&str; 11] = [
+const KNOWN_FILES: [&str; 12] = [
     "meta.properties",
     "bootstrap.checkpoint",
     "recovery-point-offset-checkpoint",
@@ -23,6 +23,7 @@ const KNOWN_FILES: [&str; 11] = [
     lock::ABORT_FILE_NAME,
     checkpoint::FILE_NAME,
     checkpoint::OLD_FILE_NAME,
+    super::reserve::FILE_NAME,
 ];
 /// Folders that are no partition: of layouts other than `partition`, and of tiered storage.
 const KNOWN_FOLDERS: [&str; 3] = ["mainstem", "remote-log-index-cache", "lost+found"];

@@ -7,6 +7,7 @@ mod checkpoints;
 mod classify;
 mod groups;
 mod lifecycle;
+mod reserve;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 
 use crate::config::LogConfig;
 use crate::error::OpenError;
+use crate::formats::checkpoint::{self, Checkpoint};
 use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
 use crate::metadata_files::MetadataFiles;
@@ -59,6 +61,7 @@ impl DataFolder {
     pub fn open(env: &Arc<StoreEnv>, path: &Path) -> Result<(DataFolder, FolderReport), OpenError> {
         let fs = env.fs.as_ref();
         fs.create_dir_all_synced(path).map_err(io_error(path))?;
+        reserve::release_if_needed(fs, path);
         let lock = take_lock(env, path)?;
         let mut report = classify::classify(fs, path)?;
         let mut known = Known::load(fs, path, &mut report.unreadable)?;
@@ -98,10 +101,15 @@ impl DataFolder {
         small_file::load(self.env.fs.as_ref(), &path, meta_properties::decode)?.required(&path)
     }
 
-    /// Writes `meta.properties`, durably. What formats a new folder.
+    /// Writes `meta.properties`, durably. What formats a new folder, so it says in `checkpoint` which format that is, too.
     pub fn write_meta_properties(&self, properties: &MetaProperties) -> Result<(), OpenError> {
+        let fs = self.env.fs.as_ref();
+        let format = self.path.join(checkpoint::FILE_NAME);
+        if !fs.exists(&format).map_err(io_error(&format))? {
+            fs.atomic_write(&format, &checkpoint::encode(&Checkpoint::default())).map_err(io_error(&format))?;
+        }
         let path = self.path.join(META_PROPERTIES);
-        self.env.fs.atomic_write(&path, &meta_properties::encode(properties)).map_err(io_error(&path))
+        fs.atomic_write(&path, &meta_properties::encode(properties)).map_err(io_error(&path))
     }
 
     /// Whether there is a log of the cluster's metadata.

@@ -444,3 +444,28 @@ fn a_crash_at_every_step_of_a_folder_s_life_loses_nothing_durable() {
     }
     assert!(after > 100, "{after} places to stop");
 }
+
+#[test]
+fn a_folder_of_a_newer_format_is_refused_and_left_alone_and_so_is_one_of_before_kraft() {
+    let fs = MemFs::new();
+    let (folder, _) = DataFolder::open(&env_on(&fs).0, Path::new(PATH)).unwrap();
+    let properties = MetaProperties { cluster_id: "c".to_owned(), node_id: NodeId(1), directory_id: None };
+    folder.write_meta_properties(&properties).unwrap();
+    drop(folder);
+    let path = Path::new(PATH).join("checkpoint");
+    let text = String::from_utf8(fs.read_all(&path).unwrap()).unwrap();
+    assert!(text.starts_with("version 1\n"), "a new folder says its format: {text}");
+    let body = "version 2\nsomething new\n";
+    let newer = format!("{body}crc32c {:08x}\n", crate::crc32c(body.as_bytes()));
+    fs.atomic_write(&path, newer.as_bytes()).unwrap();
+    let before = fs.crash(CrashPolicy::Everything);
+    let refused = DataFolder::open(&env_on(&before).0, Path::new(PATH)).unwrap_err();
+    assert!(matches!(refused, OpenError::Newer { found: 2, supported: 1, .. }), "{refused}");
+    assert_eq!(before.read_all(&path).unwrap(), newer.as_bytes());
+    let fs = MemFs::new();
+    fs.create_dir_all_synced(Path::new(PATH)).unwrap();
+    fs.atomic_write(&Path::new(PATH).join("meta.properties"), b"version=0\nbroker.id=1\n").unwrap();
+    let (folder, _) = DataFolder::open(&env_on(&fs).0, Path::new(PATH)).unwrap();
+    let refused = folder.meta_properties().unwrap_err();
+    assert!(matches!(refused, OpenError::Older { found: 0, .. }) && refused.to_string().contains("KRaft"), "{refused}");
+}
