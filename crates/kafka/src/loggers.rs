@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// The logger that all others belong to.
 pub const ROOT: &str = "root";
 /// Kafka's names of levels. The broker has no fatal lines: `FATAL` silences a logger.
-pub const LEVELS: [&str; 6] = ["FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+pub const LEVELS: [&str; 6] = ["DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"];
 /// Loggers that may get a level of their own, in all.
 const OWN_LEVELS_MAX: usize = 1_000;
 

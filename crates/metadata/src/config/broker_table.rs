@@ -136,7 +136,8 @@ const MEANT: &[ConfigDefinition] = &[
     row("log.index.size.max.bytes", Int, Some("10485760"), AtLeast(4), ClusterWide)
         .says("Default of the topic setting segment.index.bytes."),
     row("log.initial.task.delay.ms", Long, Some("30000"), AtLeast(0), ReadOnly)
-        .says("How long after the start the periodic work on logs begins."),
+        .says("How long after the start the periodic work on logs begins.")
+        .unseen(),
     row("log.message.timestamp.after.max.ms", Long, Some("3600000"), AtLeast(0), ClusterWide)
         .says("Default of the topic setting message.timestamp.after.max.ms."),
     row("log.message.timestamp.before.max.ms", Long, Some("9223372036854775807"), AtLeast(0), ClusterWide)
@@ -240,7 +241,8 @@ const MEANT: &[ConfigDefinition] = &[
     row("process.roles", List, Some("broker,controller"), EachOneOf(&["broker", "controller"]), ReadOnly)
         .says("The roles of this node. Mainstem is always broker and controller."),
     row("producer.id.expiration.check.interval.ms", Int, Some("600000"), AtLeast(1), ReadOnly)
-        .says("How often the state of idle producers is checked."),
+        .says("How often the state of idle producers is checked.")
+        .unseen(),
     row("producer.id.expiration.ms", Int, Some("86400000"), AtLeast(1), ClusterWide)
         .says("The state of a producer that wrote nothing for this long is forgotten."),
     row("queued.max.request.bytes", Long, Some("-1"), Any, ReadOnly)

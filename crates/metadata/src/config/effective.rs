@@ -70,7 +70,10 @@ pub fn topic_config_entries(overrides: &BTreeMap<String, String>, broker: &Broke
 pub fn broker_config_entries(broker: &BrokerConfig) -> Vec<ConfigEntry> {
     let visible = broker_config_definitions().iter().filter(|definition| !definition.internal);
     let entry = |definition: &'static ConfigDefinition| {
-        let synonyms = broker_synonyms(definition.name, time_family(definition.name), broker);
+        let mut synonyms = broker_synonyms(definition.name, time_family(definition.name), broker);
+        // What stands before the first value of this very name is not shown, as in Kafka.
+        let first = synonyms.iter().position(|synonym| synonym.name == definition.name).unwrap_or(synonyms.len());
+        synonyms.drain(..first);
         let value = broker.value(definition.name).map(str::to_string);
         finish(definition, value, synonyms, definition.update_mode == UpdateMode::ReadOnly)
     };

@@ -44,6 +44,11 @@ impl ConfigDefinition {
         ConfigDefinition { synonyms, ..self }
     }
 
+    /// Not shown in descriptions.
+    pub(super) const fn unseen(self) -> ConfigDefinition {
+        ConfigDefinition { internal: true, ..self }
+    }
+
     pub(super) const fn says(self, documentation: &'static str) -> ConfigDefinition {
         ConfigDefinition { documentation, ..self }
     }

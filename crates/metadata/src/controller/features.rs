@@ -103,11 +103,13 @@ impl Controller {
             return refused("A feature version cannot be less than 0.".to_owned());
         }
         match SUPPORTED_FEATURES.iter().find(|feature| feature.name == update.name) {
-            None if level > 0 || current == 0 => return refused(format!("Node {node} does not support this feature.")),
-            Some(range) if !(range.min..=range.max).contains(&level) => {
-                return refused(format!("Node {node} only supports versions {}-{}", range.min, range.max));
+            None if level > 0 && level != current || current == 0 => {
+                return refused(format!("Local controller {node} does not support this feature."));
             }
-            // What another broker left in the folder can be put to rest here.
+            Some(range) if !(range.min..=range.max).contains(&level) => {
+                return refused(format!("Local controller {node} only supports versions {}-{}", range.min, range.max));
+            }
+            // What another broker left in the folder can stay as it is, or be put to rest.
             None | Some(_) => {}
         }
         if level < current && kind == UpgradeKind::Upgrade {

@@ -82,10 +82,12 @@ fn metadata_version_falls_only_where_nothing_is_lost() {
 #[test]
 fn what_is_not_served_cannot_be_raised_and_can_be_put_to_rest() {
     let mut controller = running();
-    for name in ["streams.version", "kraft.version", "nothing", ""] {
-        let decision = ask(&controller, &[update(name, 1, UpgradeKind::Upgrade)]);
+    for (name, level) in [("streams.version", 2), ("kraft.version", 1), ("nothing", 1), ("", 1)] {
+        let decision = ask(&controller, &[update(name, level, UpgradeKind::Upgrade)]);
         assert!(decision.reply.is_err() && decision.records.is_empty(), "{name}");
     }
+    let stays = ask(&controller, &[update("streams.version", 1, UpgradeKind::Upgrade)]);
+    assert_eq!((stays.reply, stays.records), (Ok(()), vec![]), "what is so needs nobody's support");
     let decision = ask(&controller, &[update("streams.version", 0, UpgradeKind::SafeDowngrade)]);
     apply(&mut controller, &decision.records);
     assert!(!controller.image().features().contains_key("streams.version"));
