@@ -75,6 +75,7 @@ fn explain(error: io::Error) -> anyhow::Error {
 
 /// Writes a text as it is.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    progress::make_way();
     let mut output = Output::new();
     output.write(text.as_bytes())?;
     output.flush()
@@ -88,6 +89,7 @@ pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
 
 /// A note for people, on standard error: what happened beside the results. Lost when nobody reads it.
 pub fn note(text: &str) {
+    progress::make_way();
     let _ = writeln!(io::stderr(), "{text}");
 }
 

@@ -1,11 +1,22 @@
 //! A line on the terminal that shows how far long work is, once a second; nothing where nobody watches.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Cells of the bar.
 const BAR_WIDTH: u64 = 24;
+
+/// Whether a line of progress stands on the terminal.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Takes the line away, so that other text can follow; the next tick shows it again.
+pub fn make_way() {
+    if SHOWN.swap(false, Ordering::Relaxed) {
+        overwrite("");
+    }
+}
 
 pub struct Progress {
     unit: &'static str,
@@ -14,7 +25,6 @@ pub struct Progress {
     begun: Instant,
     /// When it is shown next; `None` where nobody watches.
     next: Option<Instant>,
-    shown: bool,
 }
 
 impl Progress {
@@ -22,7 +32,7 @@ impl Progress {
     pub fn new(unit: &'static str, total: Option<u64>) -> Self {
         let watched = io::stderr().is_terminal();
         let begun = Instant::now();
-        Progress { unit, total, begun, next: watched.then(|| begun + EVERY), shown: false }
+        Progress { unit, total, begun, next: watched.then(|| begun + EVERY) }
     }
 
     /// Nobody watches.
@@ -47,16 +57,9 @@ impl Progress {
 
     pub fn show(&mut self, done: u64) {
         if self.next.is_some() {
-            self.shown = true;
             self.next = Some(Instant::now() + EVERY);
+            SHOWN.store(true, Ordering::Relaxed);
             overwrite(&self.line(done, self.begun.elapsed()));
-        }
-    }
-
-    /// Takes the line away, so that other text can follow.
-    pub fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            overwrite("");
         }
     }
 
@@ -75,7 +78,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.clear();
+        make_way();
     }
 }
 

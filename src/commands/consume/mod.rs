@@ -7,18 +7,20 @@ mod format;
 mod template;
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mainstem_client::{Client, CommittedOffset, FetcherConfig, Isolation, Offset, OffsetSpec, TopicPartition};
+use mainstem_client::{Client, CommittedOffset, Fetcher, FetcherConfig, Isolation, Offset, OffsetSpec, TopicPartition};
 use regex::Regex;
 
 use crate::Usage;
 use crate::cluster::ClusterOptions;
-use crate::commands::ends::{self, is_before_end, leave_ended};
+use crate::commands::ends::{self, Ends, is_before_end, leave_ended};
 use crate::commands::patience::Patience;
 use crate::commands::position::Position;
 use crate::interrupt::Interrupt;
+use crate::output::progress::Progress;
 use crate::output::{Output, note};
 use format::{Format, Printer};
 
@@ -148,6 +150,7 @@ impl Consume {
             client.fetcher(FetcherConfig { isolation: self.isolation(), ..self.cluster.fetcher_config() });
         self.assign(client, &mut fetcher, &partitions).await?;
         let mut printer = Printer::new(self.format.clone(), self.key_separator.clone());
+        let mut progress = self.progress(&fetcher, ends.as_ref());
         let mut patience = Patience::new(self.cluster.timeout());
         let mut commit_next = Instant::now() + COMMIT_EVERY;
         loop {
@@ -174,6 +177,7 @@ impl Consume {
                 }
             }
             output.flush()?;
+            progress.tick(printed.count);
             if Instant::now() >= commit_next {
                 self.commit(client, printed).await?;
                 commit_next = Instant::now() + COMMIT_EVERY;
@@ -184,6 +188,18 @@ impl Consume {
                 patience.renew();
             }
         }
+    }
+
+    /// Where the records themselves go to the terminal they are progress enough.
+    fn progress(&self, fetcher: &Fetcher, ends: Option<&Ends>) -> Progress {
+        if std::io::stdout().is_terminal() {
+            return Progress::hidden("records");
+        }
+        let total = ends.map(|ends| {
+            let left = fetcher.positions().filter_map(|(partition, at)| Some(ends.get(partition)?.0 - at.position.0));
+            left.map(|left| left.max(0).unsigned_abs()).sum::<u64>()
+        });
+        Progress::new("records", total.map(|total| self.count.map_or(total, |count| count.min(total))))
     }
 
     fn isolation(&self) -> Isolation {

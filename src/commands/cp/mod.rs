@@ -140,7 +140,6 @@ impl Cp {
             result = result.and(settled);
         }
         let saved = copy.save();
-        copy.progress.clear();
         let finished = result.is_ok() && saved.is_ok() && !interrupted;
         self.tell(&copy, destination, finished, begun, &state_file)?;
         result.and(saved)?;

@@ -47,21 +47,14 @@ impl Copy {
         let state = match State::load(state_file)? {
             Some(state) => {
                 state.check(state_file, &sides[0], &sides[1])?;
-                state
+                with_new_partitions(state, &source_partitions)
             }
             None => {
                 check_empty(&target_client, to, &target, &target_ends, state_file).await?;
                 let starts = offsets(&source_client, from, &source_partitions, OffsetSpec::Earliest).await?;
-                let partitions = source_partitions.iter().map(|partition| PartitionState {
-                    partition: partition.partition.0,
-                    source_next: starts.get(partition).map_or(0, |offset| offset.0),
-                    destination_next: target_end(&target_ends, &target, partition),
-                });
-                let [source, destination] = sides;
-                State::new(source, destination, partitions.collect())
+                first_state(sides, &source_partitions, &starts, &target, &target_ends)
             }
         };
-        let state = with_new_partitions(state, &source_partitions);
         let tracks = tracks(&target_client, to, &target, &state, &target_ends, keeps_times).await?;
 
         let isolation = Isolation::ReadCommitted;
@@ -75,15 +68,7 @@ impl Copy {
         let source_ends: Ends = source_ends.into_iter().filter_map(|(one, end)| Some((one, end.offset?))).collect();
         let total = source_ends.values().zip(&state.partitions).map(|(end, at)| (end.0 - at.source_next).max(0));
         let total = total.sum::<i64>() as u64;
-        let producer = target_client.producer(ProducerConfig {
-            acks: Acks::All,
-            codec: cp.codec,
-            linger: LINGER,
-            idempotent: true,
-            halt_on_failure: true,
-            delivery_timeout: to.timeout(),
-            ..Default::default()
-        });
+        let producer = target_client.producer(producer_config(cp, to));
         Ok(Copy {
             fetcher,
             producer,
@@ -101,6 +86,19 @@ impl Copy {
             to: to.clone(),
             source: cp.source.clone(),
         })
+    }
+}
+
+/// In order, each record once, and nothing behind one that failed.
+fn producer_config(cp: &Cp, to: &ClusterOptions) -> ProducerConfig {
+    ProducerConfig {
+        acks: Acks::All,
+        codec: cp.codec,
+        linger: LINGER,
+        idempotent: true,
+        halt_on_failure: true,
+        delivery_timeout: to.timeout(),
+        ..Default::default()
     }
 }
 
@@ -186,9 +184,23 @@ async fn check_empty(
     }
 }
 
-fn target_end(ends: &Ends, target: &Topic, partition: &TopicPartition) -> i64 {
-    let same = TopicPartition { topic: target.name.clone(), partition: partition.partition };
-    ends.get(&same).map_or(0, |offset| offset.0)
+/// Nothing is copied: from the beginning of the source to the end of an empty destination.
+fn first_state(
+    [source, destination]: [Side; 2],
+    partitions: &[TopicPartition],
+    starts: &Ends,
+    target: &Topic,
+    target_ends: &Ends,
+) -> State {
+    let partitions = partitions.iter().map(|partition| {
+        let same = TopicPartition { topic: target.name.clone(), partition: partition.partition };
+        PartitionState {
+            partition: partition.partition.0,
+            source_next: starts.get(partition).map_or(0, |offset| offset.0),
+            destination_next: target_ends.get(&same).map_or(0, |offset| offset.0),
+        }
+    });
+    State::new(source, destination, partitions.collect())
 }
 
 /// A source that got more partitions since: those are copied from their beginning.

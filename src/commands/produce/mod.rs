@@ -146,7 +146,6 @@ impl Produce {
         if self.acks == Some(AcksChoice::None) {
             self.await_sockets(&client, &topic).await?;
         }
-        sending.progress.clear();
         match self.output {
             OutputFormat::Text => note(&sending.summary.in_words()),
             OutputFormat::Json => output::print_json(&sending.summary.json())?,
