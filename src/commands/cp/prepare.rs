@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mainstem_client::{
@@ -22,7 +23,9 @@ use crate::output::note;
 use crate::output::progress::Progress;
 
 /// How long a batch waits for more records.
-const LINGER: std::time::Duration = std::time::Duration::from_millis(5);
+const LINGER: Duration = Duration::from_millis(5);
+/// For how long nothing may come to a destination before a copy is taken up again.
+const QUIET: Duration = Duration::from_millis(500);
 
 impl Copy {
     pub(super) async fn prepare(
@@ -42,9 +45,10 @@ impl Copy {
             bail!("source and destination are the same topic {}; name another destination", cp.source);
         }
         let keeps_times = keeps_times(&target_client, to, destination).await?;
-        let target_ends = offsets(&target_client, to, &partitions_of(&target), OffsetSpec::Latest).await?;
         let source_partitions = partitions_of(&source);
-        let state = match State::load(state_file)? {
+        let known = State::load(state_file)?;
+        let target_ends = target_ends(&target_client, to, &target, known.is_some()).await?;
+        let state = match known {
             Some(state) => {
                 state.check(state_file, &sides[0], &sides[1])?;
                 with_new_partitions(state, &source_partitions)
@@ -163,6 +167,27 @@ async fn keeps_times(client: &Client, to: &ClusterOptions, name: &str) -> anyhow
         note(&format!("mainstem: the destination {name} has message.timestamp.type=LogAppendTime: times are not kept"));
     }
     Ok(keeps)
+}
+
+/// Where the destination ends. What a copy that was killed has sent may still be on its way: before it is taken up again,
+/// the destination must be quiet.
+async fn target_ends(client: &Client, to: &ClusterOptions, topic: &Topic, again: bool) -> anyhow::Result<Ends> {
+    let partitions = partitions_of(topic);
+    let begun = Instant::now();
+    let mut ends = offsets(client, to, &partitions, OffsetSpec::Latest).await?;
+    let mut quiet_since = Instant::now();
+    while again && quiet_since.elapsed() < QUIET {
+        tokio::time::sleep(QUIET / 5).await;
+        let now = offsets(client, to, &partitions, OffsetSpec::Latest).await?;
+        if now != ends {
+            quiet_since = Instant::now();
+            ends = now;
+        }
+        if begun.elapsed() > to.timeout() + QUIET {
+            bail!("somebody else writes to the destination {}, or another copy still runs", topic.name);
+        }
+    }
+    Ok(ends)
 }
 
 /// Without a state nobody can tell what is in a topic that holds something.
