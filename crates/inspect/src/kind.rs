@@ -32,6 +32,8 @@ pub enum FileKind {
     /// With the offset of its first entry.
     ConsumeQueue(Offset),
     KeyIndex,
+    /// Space for a full disk.
+    Reserve,
 }
 
 /// What a segment holds, as its folder tells.
@@ -48,6 +50,10 @@ const OFFSET_CHECKPOINTS: [&str; 4] = [
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
 ];
+/// What recovery cut off a segment has its name, and from which byte on it was there.
+const CUT_OFF: &str = ".from-";
+/// Space that the broker keeps for a full disk. Nothing is in it.
+const RESERVE: &str = ".reserve";
 /// What a file may be called besides, while it waits to be removed or to take its place.
 const SUFFIXES: [&str; 6] = [names::DELETED, names::CLEANED, names::SWAP, names::PART, ".parked", ".tmp"];
 const QUEUE_ENTRY_SIZE: i64 = mainstem_store::formats::queue_entry::ENTRY_SIZE as i64;
@@ -59,6 +65,11 @@ impl FileKind {
         while let Some(rest) = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)) {
             name = rest;
         }
+        if let Some((rest, position)) = name.split_once(CUT_OFF)
+            && position.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            name = rest;
+        }
         Self::of_fixed_name(name).or_else(|| Self::of_segment(name)).or_else(|| Self::of_digits(path, name))
     }
 
@@ -68,6 +79,7 @@ impl FileKind {
             "partition.metadata" => FileKind::PartitionMetadata,
             "quorum-state" => FileKind::QuorumState,
             "meta.properties" => FileKind::MetaProperties,
+            RESERVE => FileKind::Reserve,
             "bootstrap.checkpoint" => FileKind::MetadataSnapshot,
             clean_shutdown::FILE_NAME => FileKind::CleanShutdown,
             lock::LOCK_FILE_NAME | lock::ABORT_FILE_NAME => FileKind::ProcessId,
@@ -127,6 +139,7 @@ impl FileKind {
             FileKind::CommitLog(_) => "commit log",
             FileKind::ConsumeQueue(_) => "consume queue",
             FileKind::KeyIndex => "key index",
+            FileKind::Reserve => "reserve",
         }
     }
 }
@@ -154,6 +167,8 @@ mod tests {
         let kinds = [
             ("/d/t-0/00000000000000000042.log", FileKind::Log(Offset(42))),
             ("/d/t-0/00000000000000000042.log.parked", FileKind::Log(Offset(42))),
+            ("/d/t-0/00000000000000000042.log.from-1234.parked", FileKind::Log(Offset(42))),
+            ("/d/.reserve", FileKind::Reserve),
             ("/d/t-0/00000000000000000042.index.deleted", FileKind::OffsetIndex(Offset(42))),
             ("/d/t-0/00000000000000000042.timeindex", FileKind::TimeIndex(Offset(42))),
             ("/d/t-0/00000000000000000042.txnindex.cleaned", FileKind::TransactionIndex),

@@ -39,6 +39,11 @@ pub(crate) trait Format {
     /// Whether an entry may begin with these bytes: quick, and true of every entry.
     fn may_begin(&self, bytes: &[u8]) -> bool;
 
+    /// Whether what an entry says of its place, which no checksum covers, cannot be: the bytes after it, `next`, say otherwise.
+    fn is_contradicted(&self, _head: &Head, _next: &[u8]) -> bool {
+        false
+    }
+
     /// A whole entry was found.
     fn accept(&mut self, head: &Head);
 }
@@ -125,7 +130,8 @@ impl<F: Format> Scan<F> {
         if position >= self.len {
             return Found::End;
         }
-        let (reason, cut) = match self.try_entry(position) {
+        let entry = self.try_entry(position).and_then(|head| self.check_place(position, &head).map(|()| head));
+        let (reason, cut) = match entry {
             Ok(head) => {
                 self.found = (position, head.size);
                 self.at = if head.batch.is_some() { position + head.size as u64 } else { self.len };
@@ -169,6 +175,19 @@ impl<F: Format> Scan<F> {
         Ok(head)
     }
 
+    fn check_place(&mut self, at: u64, head: &Head) -> Result<(), Trouble> {
+        let Some(batch) = head.batch else { return Ok(()) };
+        let next = self.window.get(at + head.size as u64, F::HEAD_SIZE).map_err(Trouble::Io)?;
+        if self.format.is_contradicted(head, next) {
+            let reason = format!(
+                "a batch says that it begins with offset {}, the one after it begins before",
+                batch.base_offset
+            );
+            return Err(Trouble::Damaged(reason));
+        }
+        Ok(())
+    }
+
     /// The checksum of a large batch.
     fn check_in_pieces(&mut self, at: u64, head: &Head) -> Result<(), Trouble> {
         let Some(batch) = head.batch else { return Ok(()) };
@@ -191,7 +210,7 @@ impl<F: Format> Scan<F> {
         let bytes = self.window.get(from, F::HEAD_SIZE)?;
         if let Ok(head) = self.format.head(bytes) {
             let behind = from + head.size as u64;
-            if behind == self.len || (behind < self.len && self.try_at(behind)?) {
+            if behind < self.len && self.try_at(behind)? {
                 return Ok(behind);
             }
         }
@@ -256,6 +275,13 @@ impl Format for Batches {
 
     fn may_begin(&self, bytes: &[u8]) -> bool {
         bytes.get(layout::MAGIC) == Some(&(layout::MAGIC_V2 as u8)) && self.head(bytes).is_ok()
+    }
+
+    fn is_contradicted(&self, head: &Head, next: &[u8]) -> bool {
+        let (Some(batch), Some(next)) = (head.batch, next.first_chunk()) else { return false };
+        let next = BatchHeader::read(next);
+        let gap = batch.base_offset > self.next_offset;
+        gap && next.base_offset >= self.next_offset && next.base_offset <= batch.last_offset()
     }
 
     fn accept(&mut self, head: &Head) {

@@ -82,6 +82,8 @@ pub async fn produce(cluster: &ClusterOptions, topic: &BenchTopic, load: &Load) 
         told: Mutex::new(Told { errors: 0, first_error: None, latencies: measure::histogram(), last: begun }),
     });
     let mut tasks = JoinSet::new();
+    // Nobody who measures waits for two minutes.
+    let config = ProducerConfig { delivery_timeout: cluster.timeout(), ..load.config.clone() };
     for (number, client) in clients.into_iter().enumerate() {
         let sender = Sender {
             number,
@@ -89,7 +91,7 @@ pub async fn produce(cluster: &ClusterOptions, topic: &BenchTopic, load: &Load) 
             partitions: topic.partitions.clone(),
             text: text.clone(),
             load: load.clone(),
-            producer: client.producer(load.config.clone()),
+            producer: client.producer(config.clone()),
             shared: Arc::clone(&shared),
             begun,
         };

@@ -62,6 +62,8 @@ pub fn dump(fs: &dyn Fs, path: &Path, options: DumpOptions, sink: &mut Sink<'_>)
         FileKind::TransactionIndex => entries::transaction_index(&mut dumper),
         FileKind::ConsumeQueue(first) => entries::consume_queue(&mut dumper, first),
         FileKind::KeyIndex => entries::key_index(&mut dumper),
+        // Whatever is in it says nothing.
+        FileKind::Reserve => Ok(()),
         small => small::show(&mut dumper, small),
     };
     match outcome {

@@ -120,7 +120,7 @@ impl Tracked {
         let about = About::partition(name).offsets(header.base_offset.0, header.last_offset().0);
         let after = state.epochs.partition_point(|entry| entry.start_offset <= header.base_offset);
         let epoch = after.checked_sub(1).map(|index| state.epochs[index].epoch);
-        if header.leader_epoch >= LeaderEpoch(0) && epoch != Some(header.leader_epoch) {
+        if header.leader_epoch != LeaderEpoch::NONE && epoch != Some(header.leader_epoch) {
             self.told = true;
             let detail = format!(
                 "the checkpoint of the group does not have the leader epoch of the batch, {}",

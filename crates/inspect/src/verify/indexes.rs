@@ -26,6 +26,8 @@ pub(super) struct SegmentCheck<'a> {
     interval: u64,
     /// The files are complete: the stop was clean, or the segment was done long before.
     settled: bool,
+    /// The largest timestamp has its entry: a Kafka does not close its metadata log so.
+    pub(super) sealed: bool,
     /// Some bytes of the segment are no batches.
     pub(super) damaged: bool,
     rebuilt: SegmentIndexes,
@@ -82,6 +84,7 @@ impl<'a> SegmentCheck<'a> {
             base,
             interval: interval.into(),
             settled,
+            sealed: true,
             damaged: false,
             rebuilt: SegmentIndexes::new(base, interval),
             offsets,
@@ -182,7 +185,7 @@ impl<'a> SegmentCheck<'a> {
         let newest = self.rebuilt.times().last().copied();
         if !self.times.is_there {
             report.finding("index-missing", about.at(&self.times.path), "a start makes it again");
-        } else if let Some(newest) = newest.filter(|_| !self.times.told)
+        } else if let Some(newest) = newest.filter(|_| self.sealed && !self.times.told)
             && self.times.entries.last().is_none_or(|last| last.timestamp_ms < newest.timestamp_ms)
         {
             let detail = format!("it does not know the largest timestamp of the segment, {}", newest.timestamp_ms);

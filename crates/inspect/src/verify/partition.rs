@@ -17,9 +17,11 @@ use super::{Check, list, load};
 use crate::kind::FileKind;
 use crate::scan::{Batches, Damage, Found, Scan};
 
-/// Names that the folder of the metadata has besides.
+/// Names in a partition's folder.
 const EPOCHS: &str = "leader-epoch-checkpoint";
 const ID: &str = "partition.metadata";
+/// Brought up to date by look-ups: it may always be behind, and is believed nowhere.
+const KEY_INDEX: &str = "key-index";
 
 /// The files of a folder.
 #[derive(Default)]
@@ -114,7 +116,7 @@ fn list_files(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &TopicPar
             files.segments.insert(base, path);
         } else if let Some(offset) = names::parse_segment_file(&name, names::PRODUCER_SNAPSHOT) {
             files.snapshots.insert(offset, path);
-        } else if FileKind::of(&path).is_none() {
+        } else if FileKind::of(&path).is_none() && name != KEY_INDEX {
             check.report.note("unknown", about, "neither Kafka nor Mainstem gives such a name");
         }
     }
@@ -189,6 +191,7 @@ impl Walk<'_> {
         let settled = self.clean || (!is_last && self.recovery_point.is_none_or(|point| base < point));
         let interval = check.cluster.index_interval(&self.partition.topic);
         let mut views = SegmentCheck::read(check, self.folder, self.partition, base, interval, settled);
+        views.sealed = !is_last || self.partition.to_string() != names::METADATA_FOLDER;
         self.next = self.next.max(base);
         loop {
             match scan.next() {
@@ -253,7 +256,7 @@ impl Walk<'_> {
     fn check_epoch(&mut self, header: &BatchHeader, report: &mut Report<'_, '_>) {
         let Some(epochs) = self.epochs.as_ref().filter(|_| !self.epoch_told) else { return };
         let durable = self.clean || self.recovery_point.is_some_and(|point| header.base_offset < point);
-        if header.leader_epoch < LeaderEpoch(0) || !durable || header.base_offset < self.start {
+        if header.leader_epoch == LeaderEpoch::NONE || !durable || header.base_offset < self.start {
             return;
         }
         let after = epochs.partition_point(|entry| entry.start_offset <= header.base_offset);
@@ -310,7 +313,15 @@ impl Walk<'_> {
                 );
                 self.incomplete = true;
             }
-            (None, None) => {}
+            (None, None) => {
+                let behind = durable.filter(|durable| self.clean && *durable < self.next);
+                if let Some(durable) = behind {
+                    let about = about.at(self.folder).offsets(durable.0, self.next.0 - 1);
+                    let detail = format!("the log ended at offset {durable} when it was left in order");
+                    report.finding("bytes-damaged", about, detail);
+                    self.incomplete = true;
+                }
+            }
         }
         let known = !self.incomplete;
         self.snapshots.finish(

@@ -100,7 +100,9 @@ pub(super) fn compare(
             ));
         }
         let open = (entry.transaction_first_offset, known.transaction_first_offset);
-        if open.0 != open.1 && open.0 >= start {
+        // Of a transaction that began with records that are gone by now nothing is known.
+        let began_before = open.0 >= Offset::ZERO && open.0 < start;
+        if open.0 != open.1 && !began_before {
             return Some(format!(
                 "producer {}: a transaction open since offset {} (-1: none); the log has one since {}",
                 entry.producer_id, open.0, open.1
