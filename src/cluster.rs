@@ -162,9 +162,6 @@ impl ClusterOptions {
     /// An error about something that is neither a topic nor a group: `subject` in words.
     pub fn explain_subject(&self, subject: &str, error: ClientError) -> anyhow::Error {
         match error {
-            ClientError::Broker { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, .. } => {
-                anyhow!("{subject} does not exist: `mainstem topic list` shows the topics there are")
-            }
             ClientError::Broker { code, message, .. } => anyhow!("{subject}: {message} ({code})"),
             ClientError::UnknownBroker { .. } => anyhow!("{subject}: the cluster has no such broker now"),
             other => self.explain(other),

@@ -270,7 +270,7 @@ fn settings_of_brokers_show_every_place_that_has_a_value() {
 
     for (arguments, part) in [
         (&["--broker", "77", "--set", "log.retention.ms=1"][..], "broker 77: the cluster has no such broker now"),
-        (&["--topic", "absent", "--set", "retention.ms=1"], "topic absent does not exist"),
+        (&["--topic", "absent", "--set", "retention.ms=1"], "there is no topic absent"),
         (&["--broker", "1", "--set", "node.id=5"], "node.id"),
     ] {
         let line = broker.failure(&[&["config", "alter"], arguments].concat());

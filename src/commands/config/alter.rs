@@ -86,7 +86,10 @@ struct JsonChange<'a> {
 impl Changes {
     pub(in crate::commands) async fn make(self, client: &Client, common: &Common) -> anyhow::Result<()> {
         let altered = client.alter_configs(&self.resource, &self.changes, self.dry_run).await;
-        altered.map_err(|error| common.cluster.explain_subject(&in_words(&self.resource), error))?;
+        altered.map_err(|error| match &self.resource {
+            ConfigResource::Topic(name) => common.cluster.explain_topic(name, error),
+            other => common.cluster.explain_subject(&in_words(other), error),
+        })?;
         let (kind, name) = kind_and_name(&self.resource);
         let changes = self.changes.iter().map(json_change).collect();
         let outcome = Outcome { kind, name, result: if self.dry_run { "checked" } else { "changed" }, changes };

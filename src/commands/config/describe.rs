@@ -1,10 +1,11 @@
 //! `mainstem config describe`.
 
 use clap::Args;
-use mainstem_client::{ConfigEntry, ConfigSource};
+use mainstem_client::{Client, ConfigEntry, ConfigResource, ConfigSource};
 use serde::Serialize;
 
 use super::{Whose, in_words, kind_and_name, source_name};
+use crate::cluster::ClusterOptions;
 use crate::commands::Common;
 use crate::output::{self, OutputFormat, Table};
 
@@ -62,10 +63,7 @@ impl Describe {
         let cluster = &self.common.cluster;
         let resource = self.whose.resource();
         let client = cluster.connect().await?;
-        let entries = client.describe_configs(&resource).await;
-        let entries = entries.map_err(|error| cluster.explain_subject(&in_words(&resource), error))?;
-        let shown = entries.into_iter().filter(|entry| self.all || entry.source != ConfigSource::Default);
-        let settings: Vec<_> = shown.map(json_setting).collect();
+        let settings = settings_of(&client, cluster, &resource, self.all).await?;
         if self.common.output == OutputFormat::Json {
             let (kind, name) = kind_and_name(&resource);
             return output::print_json(&Described { kind, name, settings });
@@ -79,7 +77,24 @@ impl Describe {
     }
 }
 
-pub fn json_setting(entry: ConfigEntry) -> JsonSetting {
+/// The settings of a resource; those that have their default value only with `all`.
+pub async fn settings_of(
+    client: &Client,
+    cluster: &ClusterOptions,
+    resource: &ConfigResource,
+    all: bool,
+) -> anyhow::Result<Vec<JsonSetting>> {
+    let entries = client.describe_configs(resource).await;
+    let entries = entries.map_err(|error| match resource {
+        ConfigResource::Topic(name) => cluster.explain_topic(name, error),
+        ConfigResource::Group(name) => cluster.explain_group(name, error),
+        _ => cluster.explain_subject(&in_words(resource), error),
+    })?;
+    let shown = entries.into_iter().filter(|entry| all || entry.source != ConfigSource::Default);
+    Ok(shown.map(json_setting).collect())
+}
+
+fn json_setting(entry: ConfigEntry) -> JsonSetting {
     let synonyms = entry.synonyms.into_iter().map(|synonym| JsonSynonym {
         name: synonym.name,
         value: synonym.value,

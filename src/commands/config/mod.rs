@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use mainstem_client::{ConfigResource, ConfigSource};
 
 pub use alter::Changes;
-pub use describe::{JsonSetting, json_setting, table_of};
+pub use describe::{JsonSetting, settings_of, table_of};
 
 const EXAMPLES: &str = "\
 Examples:

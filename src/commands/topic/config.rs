@@ -1,10 +1,10 @@
 //! `mainstem topic config`: settings of one topic.
 
 use clap::{Args, Subcommand};
-use mainstem_client::{ConfigChange, ConfigResource, ConfigSource};
+use mainstem_client::{ConfigChange, ConfigResource};
 use serde::Serialize;
 
-use crate::commands::config::{Changes, JsonSetting, json_setting, table_of};
+use crate::commands::config::{Changes, JsonSetting, settings_of, table_of};
 use crate::commands::{Common, parse_pair};
 use crate::output::{self, OutputFormat};
 
@@ -105,10 +105,8 @@ impl Show {
     async fn run(self) -> anyhow::Result<()> {
         let cluster = &self.common.cluster;
         let client = cluster.connect().await?;
-        let entries = client.describe_configs(&ConfigResource::Topic(self.topic.clone())).await;
-        let entries = entries.map_err(|error| cluster.explain_topic(&self.topic, error))?;
-        let shown = entries.into_iter().filter(|entry| self.all || entry.source != ConfigSource::Default);
-        let settings: Vec<_> = shown.map(json_setting).collect();
+        let resource = ConfigResource::Topic(self.topic.clone());
+        let settings = settings_of(&client, cluster, &resource, self.all).await?;
         if self.common.output == OutputFormat::Json {
             return output::print_json(&Shown { topic: &self.topic, settings });
         }

@@ -6,10 +6,13 @@ pub mod offsets;
 mod partitions;
 mod show;
 
+use std::sync::Arc;
+
 use clap::{Args, Subcommand};
-use mainstem_client::TopicPartition;
+use mainstem_client::{Client, TopicPartition};
 
 use super::{Common, fail_with_first};
+use crate::cluster::ClusterOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +58,28 @@ impl Topic {
             }
         })
     }
+}
+
+/// The named topics, and what is wrong with some; without names all but the brokers' own.
+async fn named_or_all(
+    client: &Client,
+    cluster: &ClusterOptions,
+    names: &[String],
+) -> anyhow::Result<(Vec<Arc<mainstem_client::Topic>>, Vec<anyhow::Error>)> {
+    let mut failures = Vec::new();
+    if names.is_empty() {
+        let topics = client.list_topics(false).await.map_err(|error| cluster.explain(error))?;
+        return Ok((topics, failures));
+    }
+    let mut topics = Vec::with_capacity(names.len());
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for (name, topic) in client.describe_topics(&names).await.map_err(|error| cluster.explain(error))? {
+        match topic {
+            Ok(topic) => topics.push(topic),
+            Err(error) => failures.push(cluster.explain_topic(&name, error)),
+        }
+    }
+    Ok((topics, failures))
 }
 
 /// All partitions of a topic.

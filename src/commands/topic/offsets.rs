@@ -102,17 +102,7 @@ impl Offsets {
     pub async fn run(self) -> anyhow::Result<()> {
         let cluster = &self.common.cluster;
         let client = cluster.connect().await?;
-        let mut failures = Vec::new();
-        let mut topics = Vec::new();
-        if self.topics.is_empty() {
-            topics = client.list_topics(false).await.map_err(|error| cluster.explain(error))?;
-        }
-        for name in &self.topics {
-            match client.topic(name).await {
-                Ok(topic) => topics.push(topic),
-                Err(error) => failures.push(cluster.explain_topic(name, error)),
-            }
-        }
+        let (topics, failures) = super::named_or_all(&client, cluster, &self.topics).await?;
         let partitions: Vec<_> = topics.iter().flat_map(|topic| super::partitions_of(topic)).collect();
         let ranges = self.ranges(&client, &partitions).await?;
         match self.common.output {

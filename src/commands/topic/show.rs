@@ -108,20 +108,7 @@ impl Describe {
     pub async fn run(self) -> anyhow::Result<()> {
         let cluster = &self.common.cluster;
         let client = cluster.connect().await?;
-        let mut failures = Vec::new();
-        let mut topics = Vec::new();
-        if self.topics.is_empty() {
-            topics = client.list_topics(false).await.map_err(|error| cluster.explain(error))?;
-        } else {
-            let names: Vec<_> = self.topics.iter().map(String::as_str).collect();
-            let found = client.describe_topics(&names).await.map_err(|error| cluster.explain(error))?;
-            for (name, topic) in found {
-                match topic {
-                    Ok(topic) => topics.push(topic),
-                    Err(error) => failures.push(cluster.explain_topic(&name, error)),
-                }
-            }
-        }
+        let (topics, mut failures) = super::named_or_all(&client, cluster, &self.topics).await?;
         let mut described = Vec::with_capacity(topics.len());
         for topic in &topics {
             match self.describe(&client, topic).await {

@@ -6,6 +6,7 @@ MAINSTEM_COMMAND is the binary whose commands are tested; without it, that of a 
 import json
 import os
 import pathlib
+import pty
 import socket
 import struct
 import subprocess
@@ -225,3 +226,38 @@ def test_a_copy_is_the_same_and_goes_on(mainstem, orders, fresh_name, bootstrap)
     mainstem.text("produce", copy, "--partition", "0", stdin="mine\n")
     mainstem.text("produce", orders, "--partition", "0", stdin="yours\n")
     assert "somebody else writes to the destination" in mainstem.failure(*command)
+
+
+def on_terminal(mainstem, *arguments, **variables):
+    """What a command writes when both of its outputs are a terminal."""
+    controller, terminal = pty.openpty()
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "MAINSTEM_BOOTSTRAP": mainstem.bootstrap, **variables}
+    process = subprocess.Popen(
+        [mainstem.binary, *arguments], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env=environment, cwd=mainstem.folder
+    )
+    os.close(terminal)
+    written = b""
+    try:
+        while more := os.read(controller, 4096):
+            written += more
+    except OSError:
+        # Linux says so when nobody has the other end any more.
+        pass
+    os.close(controller)
+    assert process.wait(LIMIT_SECONDS) == 0, written
+    return written.decode()
+
+
+def test_colours_and_progress_are_for_people(mainstem, orders):
+    bold = "\x1b[1mTOPIC"
+    assert bold in on_terminal(mainstem, "topic", "offsets", orders)
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_terminal(mainstem, "topic", "offsets", orders, **variables)
+    assert "\x1b" not in on_terminal(mainstem, "topic", "offsets", orders, "--color", "never")
+    assert bold in mainstem.text("topic", "offsets", orders, "--color", "always")
+
+    lines = mainstem.folder / "lines.txt"
+    lines.write_text("x\n" * 12)
+    # Longer than the second after which progress is shown.
+    written = on_terminal(mainstem, "produce", orders, "--file", str(lines), "--rate", "10")
+    assert " records, " in written and "\r\x1b[K12 records written" in written, written
