@@ -169,6 +169,14 @@ fn a_copy_has_everything_and_goes_on_with_what_came_since() {
     clusters.produce(50);
     assert_eq!(clusters.copy_json()["copied"], 50);
     clusters.assert_same();
+
+    for (broker, topic) in [(&clusters.source, "orders"), (&clusters.target, "copy")] {
+        broker.run(&["topic", "add-partitions", topic, "--by", "1"]);
+    }
+    clusters.source.produce("a\nb\nc\n", &["orders", "--partition", "3"]);
+    clusters.source.run(&["topic", "delete-records", "orders", "--before", "1", "--partition", "3"]);
+    assert_eq!(clusters.copy_json()["copied"], 2, "a partition that is new begins at its beginning");
+    clusters.assert_same();
 }
 
 #[test]

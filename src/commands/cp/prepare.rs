@@ -48,17 +48,19 @@ impl Copy {
         let source_partitions = partitions_of(&source);
         let known = State::load(state_file)?;
         let target_ends = target_ends(&target_client, to, &target, known.is_some()).await?;
-        let state = match known {
+        let mut state = match known {
             Some(state) => {
                 state.check(state_file, &sides[0], &sides[1])?;
-                with_new_partitions(state, &source_partitions)
+                state
             }
             None => {
                 check_empty(&target_client, to, &target, &target_ends, state_file).await?;
-                let starts = offsets(&source_client, from, &source_partitions, OffsetSpec::Earliest).await?;
-                first_state(sides, &source_partitions, &starts, &target, &target_ends)
+                let [source, destination] = sides;
+                State::new(source, destination, Vec::new())
             }
         };
+        let starts = offsets(&source_client, from, &source_partitions, OffsetSpec::Earliest).await?;
+        begin_partitions(&mut state, &source_partitions, &starts, &target, &target_ends);
         let tracks = tracks(&target_client, to, &target, &state, &target_ends, keeps_times).await?;
 
         let isolation = Isolation::ReadCommitted;
@@ -209,32 +211,20 @@ async fn check_empty(
     }
 }
 
-/// Nothing is copied: from the beginning of the source to the end of an empty destination.
-fn first_state(
-    [source, destination]: [Side; 2],
-    partitions: &[TopicPartition],
-    starts: &Ends,
-    target: &Topic,
-    target_ends: &Ends,
-) -> State {
-    let partitions = partitions.iter().map(|partition| {
+/// Partitions that the state does not have yet, all of them at first: from the beginning of the source. Where another copy has
+/// begun with one and could not note it, what the destination has is compared from its beginning.
+fn begin_partitions(state: &mut State, partitions: &[TopicPartition], starts: &Ends, target: &Topic, ends: &Ends) {
+    let is_new = state.partitions.is_empty();
+    for partition in partitions.iter().skip(state.partitions.len()) {
         let same = TopicPartition { topic: target.name.clone(), partition: partition.partition };
-        PartitionState {
+        let end = ends.get(&same).map_or(0, |offset| offset.0);
+        state.partitions.push(PartitionState {
             partition: partition.partition.0,
             source_next: starts.get(partition).map_or(0, |offset| offset.0),
-            destination_next: target_ends.get(&same).map_or(0, |offset| offset.0),
-        }
-    });
-    State::new(source, destination, partitions.collect())
-}
-
-/// A source that got more partitions since: those are copied from their beginning.
-fn with_new_partitions(mut state: State, partitions: &[TopicPartition]) -> State {
-    for partition in partitions.iter().skip(state.partitions.len()) {
-        let partition = partition.partition.0;
-        state.partitions.push(PartitionState { partition, source_next: 0, destination_next: 0 });
+            // A new copy's destination is empty, though perhaps not from its first offset on.
+            destination_next: if is_new { end } else { 0 },
+        });
     }
-    state
 }
 
 /// What each partition of the destination holds beyond the state: written by a copy that could not note it any more.
