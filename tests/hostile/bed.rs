@@ -1,6 +1,7 @@
 //! A broker under attack, and the client that must not notice.
 
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,7 @@ pub struct Bed {
     _folder: tempfile::TempDir,
     pub address: SocketAddr,
     memory_at_start: u64,
+    log: PathBuf,
 }
 
 impl Bed {
@@ -45,9 +47,11 @@ impl Bed {
         // One reactor, so that whoever holds it up holds up everybody.
         let settings = [&["num.network.threads=1"], settings].concat();
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
-        let server = Server::start_command(command);
+        let log = folder.path().with_extension("log");
+        command.stderr(std::fs::File::create(&log).unwrap());
+        let server = Server::start_saying(command);
         let address = server.address().parse().unwrap();
-        let mut bed = Bed { server, _folder: folder, address, memory_at_start: 0 };
+        let mut bed = Bed { server, _folder: folder, address, memory_at_start: 0, log };
         bed.create_topic(CALM_TOPIC, 1, &[]);
         bed.memory_at_start = bed.memory("VmHWM:");
         bed
@@ -101,10 +105,37 @@ impl Bed {
         self.memory("VmHWM:").saturating_sub(self.memory_at_start)
     }
 
+    /// What the broker said so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn log_lines(&self, with: &str) -> usize {
+        self.log().lines().filter(|line| line.contains(with)).count()
+    }
+
+    /// Of the broker, all threads together.
+    pub fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        // User and system time, in hundredths of a second.
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the broker said:\n{}", self.log());
+        }
+        let _ = std::fs::remove_file(&self.log);
     }
 }
 

@@ -178,7 +178,7 @@ fn fetch_sessions_of_great_size_are_bounded_together() {
         let request = FetchRequest { session_epoch: 0, ..wire::fetch("nowhere", 0..20_000) };
         let request = wire::request(11, &request);
         let mut sessions = 0;
-        for _ in 0..30 {
+        for _ in 0..6 {
             client.stream.write_all(&request).unwrap();
             let response: FetchResponse<'_> = client.answer::<FetchRequest<'_>, _>(11);
             sessions += usize::from(response.session_id != 0);
@@ -314,4 +314,32 @@ fn administration_of_a_great_many_things() {
     };
     let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
     great(&bed, "alter configs", GREAT_MEMORY_MAX, &wire::request(1, &request));
+}
+
+/// A million partitions, a hundred thousand topics: one request of each.
+#[test]
+fn a_million_partitions_and_a_hundred_thousand_new_topics() {
+    let bed = Bed::start(&[]);
+    let partition = |_| offset_for_leader_epoch_request::OffsetForLeaderPartition { ..Default::default() };
+    let topic = offset_for_leader_epoch_request::OffsetForLeaderTopic {
+        topic: "calm".into(),
+        partitions: (0..1_000_000).map(partition).collect(),
+    };
+    let request = OffsetForLeaderEpochRequest { replica_id: -1, topics: vec![topic] };
+    great(&bed, "a million partitions", GREAT_MEMORY_MAX, &wire::request(3, &request));
+    let topic = |number| create_topics_request::CreatableTopic {
+        name: format!("tiny-{number}").into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let topics = (0..ELEMENTS).map(topic).collect();
+    let request = CreateTopicsRequest { topics, timeout_ms: 1000, validate_only: true };
+    let mut client = bed.connect();
+    bed.endure("a hundred thousand tiny topics", GREAT_MEMORY_MAX, |_| {
+        let response: CreateTopicsResponse<'_> = client.ask(5, &request);
+        let allowed = response.topics.iter().filter(|topic| topic.error_code == 0).count();
+        assert!(allowed <= 10_000, "{allowed} topics could be created by one request");
+        println!("    {allowed} of {} could be created", response.topics.len());
+    });
 }

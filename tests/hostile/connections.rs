@@ -1,6 +1,8 @@
 //! More connections than there may be.
 
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
 
 use mainstem_kafka_wire::messages::{ApiVersionsRequest, CreateTopicsResponse, ProduceResponse};
 use mainstem_record::Codec;
@@ -54,6 +56,42 @@ fn a_flood_from_one_address_leaves_room_for_others() {
         let mut other = connect_from([127, 0, 0, 2], bed.address);
         assert!(is_served(&mut other), "another address has places of its own");
     });
+}
+
+/// As many as the system lets this test have, 10,000 if it can.
+#[test]
+fn ten_thousand_idle_connections_cost_little() {
+    // The broker gives connections half of its descriptors, less 256.
+    let descriptors = raise_descriptors(21_000);
+    let count = (descriptors / 2).saturating_sub(300).min(10_000) as usize;
+    let bed = Bed::start_with_descriptors(descriptors);
+    bed.endure(&format!("{count} idle connections"), 96 * MIB, |bed| {
+        let mut sockets = Vec::with_capacity(count);
+        for number in 0..count {
+            let mut socket = bed.socket();
+            // Half of them have said something, and got their answer.
+            assert!(number % 2 == 1 || is_served(&mut socket), "connection {number}");
+            sockets.push(socket);
+        }
+        assert!(is_served(&mut sockets[count - 1]), "the last one is served");
+        let before = bed.processor_time();
+        std::thread::sleep(Duration::from_secs(1));
+        let used = bed.processor_time() - before;
+        println!("    idle, with the calm client: {} ms of the processor in a second", used.as_millis());
+    });
+}
+
+/// Lets this process have so many files open, if it may; gives how many that are.
+fn raise_descriptors(wanted: u64) -> u64 {
+    let raised = Command::new("prlimit")
+        .args(["--pid", &std::process::id().to_string(), &format!("--nofile={wanted}:{wanted}")])
+        .status();
+    if !raised.is_ok_and(|status| status.success()) {
+        println!("not raised: the limit of open files stays as it is");
+    }
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap_or(wanted)
 }
 
 fn connect_from(ip: [u8; 4], to: SocketAddr) -> TcpStream {

@@ -1,6 +1,6 @@
 //! Bytes that are no requests.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use mainstem_kafka_wire::messages::{ApiVersionsRequest, MetadataRequest};
 
@@ -31,15 +31,50 @@ fn garbage_closes_its_connection_and_nothing_else() {
             let _ = socket.shutdown(std::net::Shutdown::Write);
             assert_eq!(receive(&mut socket), Outcome::Closed, "{bytes:02x?}");
         }
-        // What other protocols begin with.
-        for hello in [
-            &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
-            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-            b"SSH-2.0-x\r\n",
-        ] {
+    });
+    assert_eq!(bed.log_lines("connection closed: it sent a frame of") / LOG_LINES_A_SECOND, 1, "{}", bed.log());
+}
+
+/// Of the kind that clients can cause.
+const LOG_LINES_A_SECOND: usize = 5;
+
+#[test]
+fn other_protocols_get_a_hint() {
+    let bed = Bed::start(&[]);
+    bed.endure("other protocols", 48 * MIB, |bed| {
+        for hello in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"SSH-2.0-x\r\n"] {
+            for _ in 0..500 {
+                let mut socket = bed.socket();
+                send(&mut socket, hello);
+                assert_eq!(receive(&mut socket), Outcome::Closed, "{hello:?}");
+            }
+        }
+        for method in ["GET", "POST", "HEAD", "OPTIONS"] {
             let mut socket = bed.socket();
-            send(&mut socket, hello);
-            assert_eq!(receive(&mut socket), Outcome::Closed, "{hello:?}");
+            send(&mut socket, format!("{method} / HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            let mut answer = String::new();
+            socket.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("not HTTP"), "{method}: {answer}");
+        }
+    });
+    let tls = bed.log_lines("it sent the beginning of TLS");
+    assert!((1..100).contains(&tls), "{tls} of 500 are in the log");
+}
+
+#[test]
+fn the_largest_request_is_taken_and_one_byte_more_is_not() {
+    let bed = Bed::start(&["socket.request.max.bytes=1048576"]);
+    bed.endure("size limit", 48 * MIB, |bed| {
+        // What follows a whole request in its frame is not looked at.
+        let mut request = wire::request(0, &ApiVersionsRequest::default()).to_vec();
+        request.resize(4 + (1 << 20), 0);
+        request[..4].copy_from_slice(&(1u32 << 20).to_be_bytes());
+        for _ in 0..20 {
+            let mut socket = bed.socket();
+            send(&mut socket, &request);
+            assert!(matches!(receive(&mut socket), Outcome::Answer(_)));
+            send(&mut socket, &((1u32 << 20) + 1).to_be_bytes());
+            assert_eq!(receive(&mut socket), Outcome::Closed);
         }
     });
 }
@@ -64,7 +99,7 @@ fn requests_of_unknown_apis_and_versions_close_the_connection() {
     bed.endure("unknown apis", 32 * MIB, |bed| {
         let known = apis(&mut bed.connect());
         for key in -3..200i16 {
-            let versions = known.iter().find(|api| api.0 == key).map_or(-1..=20, |api| api.2 + 1..=api.2 + 3);
+            let versions = known.iter().find(|api| api.0 == key).map_or(-1..=8, |api| api.2 + 1..=api.2 + 3);
             for version in versions.filter(|_| key != 18) {
                 let mut socket = bed.socket();
                 let header = [key.to_be_bytes(), version.to_be_bytes()].concat();
@@ -84,7 +119,7 @@ fn lengths_and_counts_that_lie_cost_nothing() {
         let (mut closed, mut answered) = (0, 0);
         for (key, lowest, highest) in apis(&mut bed.connect()) {
             for version in lowest..=highest {
-                for place in (version as usize % 3..24).step_by(3) {
+                for place in (version as usize % 6..24).step_by(6) {
                     for lie in
                         [&[0x7f, 0xff, 0xff, 0xff][..], &[0xff, 0xff, 0xff, 0xff, 0x07], &[0x00, 0xff, 0xff, 0xff]]
                     {

@@ -13,6 +13,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
+use super::stranger::Stranger;
+
 /// The four bytes of length in front of a frame.
 pub const LENGTH_BYTES: usize = 4;
 /// The shortest request: api key, version, correlation id.
@@ -31,6 +33,8 @@ pub enum FrameError {
     TooShort { length: i32 },
     #[error("a frame of {length} bytes, more than socket.request.max.bytes={limit}")]
     TooLong { length: i32, limit: usize },
+    #[error("{0}, and this listener speaks Kafka's protocol without TLS")]
+    Stranger(Stranger),
 }
 
 /// The receiving half of a connection.
@@ -67,7 +71,10 @@ impl Inbound {
         };
         let length = i32::from_be_bytes(*prefix);
         match usize::try_from(length) {
-            Ok(len) if len > self.frame_bytes_max => Err(FrameError::TooLong { length, limit: self.frame_bytes_max }),
+            Ok(len) if len > self.frame_bytes_max => {
+                let too_long = FrameError::TooLong { length, limit: self.frame_bytes_max };
+                Err(Stranger::of(*prefix).map_or(too_long, FrameError::Stranger))
+            }
             Ok(len) if len >= FRAME_BYTES_MIN => Ok(Some(len)),
             _ => Err(FrameError::TooShort { length }),
         }

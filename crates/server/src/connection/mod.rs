@@ -18,6 +18,7 @@ mod inbound;
 mod outbound;
 mod replies;
 mod socket;
+mod stranger;
 mod timer;
 
 use std::net::SocketAddr;
@@ -142,6 +143,9 @@ impl<P: Protocol> Connection<P> {
             self.poll(phase, cx)
         })
         .await;
+        if let End::Frame(FrameError::Stranger(stranger)) = end {
+            stranger.answer(&self.stream);
+        }
         self.log(&end);
     }
 
