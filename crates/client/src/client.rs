@@ -60,9 +60,7 @@ impl Client {
     /// never creates topics.
     pub async fn topic(&self, name: &str) -> Result<Arc<Topic>, ClientError> {
         let fresh_since = Instant::now().checked_sub(self.config().metadata_max_age);
-        if let Some(topic) = self.inner.known.lock().topic(name, fresh_since)
-            && topic.partitions.iter().all(|partition| partition.leader.is_some())
-        {
+        if let Some(topic) = self.inner.known.lock().led_topic(name, fresh_since) {
             return Ok(topic);
         }
         self.refresh_topic(name).await

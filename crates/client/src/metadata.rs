@@ -54,7 +54,13 @@ pub struct Partition {
 
 impl Topic {
     pub fn partition(&self, index: PartitionIndex) -> Option<&Partition> {
-        self.partitions.iter().find(|partition| partition.index == index)
+        let found = self.partitions.binary_search_by_key(&index, |partition| partition.index);
+        found.ok().map(|place| &self.partitions[place])
+    }
+
+    /// Whether every partition has a leader.
+    fn is_led(&self) -> bool {
+        self.partitions.iter().all(|partition| partition.leader.is_some())
     }
 
     pub(crate) fn read(topic: &MetadataResponseTopic<'_>) -> Topic {
@@ -83,7 +89,15 @@ pub(crate) struct Known {
     pub(crate) brokers: BTreeMap<i32, Broker>,
     pub(crate) controller: Option<NodeId>,
     pub(crate) cluster_id: Option<Arc<str>>,
-    topics: HashMap<Arc<str>, (Arc<Topic>, Instant)>,
+    topics: HashMap<Arc<str>, KnownTopic>,
+}
+
+#[derive(Debug)]
+struct KnownTopic {
+    topic: Arc<Topic>,
+    learnt: Instant,
+    /// Found once: it is asked for with every record, and a topic may have thousands of partitions.
+    is_led: bool,
 }
 
 impl Known {
@@ -104,17 +118,19 @@ impl Known {
         for topic in &answer.topics {
             let read = Topic::read(topic);
             if topic.error_code == ErrorCode::NONE.0 {
-                self.topics.insert(read.name.clone(), (Arc::new(read), now));
+                let is_led = read.is_led();
+                let known = KnownTopic { topic: Arc::new(read), learnt: now, is_led };
+                self.topics.insert(known.topic.name.clone(), known);
             } else {
                 self.topics.remove(&read.name);
             }
         }
     }
 
-    /// A topic that was asked for not before `since`.
-    pub(crate) fn topic(&self, name: &str, since: Option<Instant>) -> Option<Arc<Topic>> {
-        let (topic, learnt) = self.topics.get(name)?;
-        since.is_none_or(|since| *learnt >= since).then(|| topic.clone())
+    /// A topic that was asked for not before `since`, if all its partitions have leaders.
+    pub(crate) fn led_topic(&self, name: &str, since: Option<Instant>) -> Option<Arc<Topic>> {
+        let known = self.topics.get(name)?;
+        (known.is_led && since.is_none_or(|since| known.learnt >= since)).then(|| known.topic.clone())
     }
 
     pub(crate) fn forget_topic(&mut self, name: &str) {

@@ -263,14 +263,16 @@ impl Fetcher {
         }
         let mut records = Vec::new();
         let mut failure = None;
+        let parts = answer.responses.iter().flat_map(|topic| {
+            topic.partitions.iter().map(move |data| ((topic.topic.as_ref(), data.partition_index), data))
+        });
+        let parts: HashMap<(&str, i32), &PartitionData<'_>> = parts.collect();
         for (partition, position) in answered.asked {
             // Gone, or sought elsewhere, since it was asked for.
             if self.assigned.get(&partition).is_none_or(|state| state.position != position) {
                 continue;
             }
-            let topic = answer.responses.iter().find(|topic| topic.topic == *partition.topic);
-            let mut all = topic.into_iter().flat_map(|topic| &topic.partitions);
-            let Some(data) = all.find(|data| data.partition_index == partition.partition.0) else { continue };
+            let Some(data) = parts.get(&(&*partition.topic, partition.partition.0)) else { continue };
             if let Err(error) = self.take_partition(&partition, data, response.body(), &mut records).await {
                 failure = Some(error);
             }
