@@ -27,7 +27,8 @@ use crate::group_log::key_index::{KeyIndex, Size};
 
 const FOLDER: &str = "key-index";
 const STATE: &str = "applied";
-const SIZE: Size = Size { slots: 1 << 17, entries: 1 << 19 };
+/// Tests go through several files with little data.
+const SIZE: Size = if cfg!(test) { Size { slots: 16, entries: 32 } } else { Size { slots: 1 << 17, entries: 1 << 19 } };
 const READ_BYTES: u32 = 1 << 20;
 /// What a checkpoint reads at most of one log: others wait for it. A look-up reads the rest.
 const CHECKPOINT_BYTES: u64 = 64 << 20;

@@ -85,7 +85,7 @@ fn check(fs: &MemFs, known: &Known) -> Vec<(i64, String)> {
     let expected: Vec<_> = (start..end).map(|offset| (offset, value(offset))).collect();
     assert_eq!(found, expected);
     // The views say what the batches say, those that are gone included.
-    let last = |id| (0..end).map(producer_of).filter(|(of, _)| *of == id).last();
+    let last = |id| (0..end).map(producer_of).rfind(|(of, _)| *of == id);
     let known_producers: Vec<_> = log.producers().iter().map(|p| (p.producer_id.0, p.last_sequence)).collect();
     assert_eq!(known_producers, last(8).into_iter().chain(last(9)).collect::<Vec<_>>());
     if end > start {

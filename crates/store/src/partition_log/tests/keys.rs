@@ -2,6 +2,7 @@ use super::*;
 use crate::config::KeyIndexing;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 use mainstem_record::RecordHeader;
+use proptest::prelude::*;
 
 const KEYS: &str = "key-index";
 
@@ -174,5 +175,132 @@ fn an_error_of_the_index_s_files_costs_time_and_nothing_else() {
         log.prepare_checkpoint().unwrap();
         let (log, _) = open(&fs.crash(CrashPolicy::Nothing), OpenFacts::default(), indexed());
         expect_keys(&log);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Append { keys: Vec<u8> },
+    Find { key: u8 },
+    Checkpoint,
+    Truncate { back: i64 },
+    Retention { bytes: i64 },
+    Switch { on: bool },
+    LoseIndex,
+    Reopen,
+    Kill,
+    PowerCut { seed: u64 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => prop::collection::vec(0u8..6, 1..4).prop_map(|keys| Op::Append { keys }),
+        4 => (0u8..6).prop_map(|key| Op::Find { key }),
+        2 => Just(Op::Checkpoint),
+        1 => (0i64..8).prop_map(|back| Op::Truncate { back }),
+        1 => (0i64..4000).prop_map(|bytes| Op::Retention { bytes }),
+        1 => any::<bool>().prop_map(|on| Op::Switch { on }),
+        1 => Just(Op::LoseIndex),
+        1 => Just(Op::Reopen),
+        1 => Just(Op::Kill),
+        1 => any::<u64>().prop_map(|seed| Op::PowerCut { seed }),
+    ]
+}
+
+struct Model {
+    fs: MemFs,
+    log: PartitionLog,
+    config: LogConfig,
+    facts: OpenFacts,
+    /// By offset.
+    keys: Vec<u8>,
+}
+
+impl Model {
+    fn checkpoint(&mut self) {
+        self.log.flush_blocking().unwrap();
+        let entry = self.log.prepare_checkpoint().unwrap();
+        self.log.checkpoint_written(entry.recovery_point);
+        self.facts.recovery_point = Some(entry.recovery_point);
+        self.facts.log_start = entry.log_start_matters.then_some(entry.log_start);
+    }
+
+    fn open(&mut self, facts: OpenFacts) {
+        self.log = open(&self.fs, facts, self.config.clone()).0;
+        self.keys.truncate(self.log.log_end().0 as usize);
+    }
+
+    fn set_config(&mut self, config: LogConfig) {
+        self.config = config;
+        self.log.set_config(Arc::new(self.config.clone()));
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Append { keys } => {
+                let names: Vec<String> = keys.iter().map(|key| format!("key-{key}")).collect();
+                put_keys(&self.log, &names.iter().map(String::as_str).collect::<Vec<_>>());
+                self.keys.extend(keys);
+            }
+            Op::Find { key } => self.expect(*key),
+            Op::Checkpoint => self.checkpoint(),
+            Op::Truncate { back } => {
+                let to = Offset((self.keys.len() as i64 - back).max(self.log.log_start().0));
+                let end = self.log.truncate_to(to).unwrap();
+                self.keys.truncate(end.0 as usize);
+                self.facts.recovery_point = self.facts.recovery_point.map(|point| point.min(end));
+                self.facts.log_start = self.facts.log_start.map(|start| start.min(end));
+            }
+            Op::Retention { bytes } => {
+                self.log.set_config(Arc::new(LogConfig { retention_bytes: *bytes, ..self.config.clone() }));
+                self.log.retention_pass(NOW, self.log.log_end()).unwrap();
+                self.log.set_config(Arc::new(self.config.clone()));
+                self.checkpoint();
+            }
+            Op::Switch { on } => {
+                let key_indexing = if *on { KeyIndexing::All } else { KeyIndexing::Headers };
+                self.set_config(LogConfig { key_indexing, ..small() });
+            }
+            Op::LoseIndex => {
+                self.checkpoint();
+                self.log.close().unwrap();
+                let _ = self.fs.remove_dir_all(&Path::new(FOLDER).join(KEYS));
+                self.open(OpenFacts { clean: true, recovery_point: Some(self.log.log_end()), ..self.facts });
+            }
+            Op::Reopen => {
+                self.checkpoint();
+                self.log.close().unwrap();
+                self.open(OpenFacts { clean: true, recovery_point: Some(self.log.log_end()), ..self.facts });
+            }
+            Op::Kill => {
+                self.fs = self.fs.crash(CrashPolicy::Everything);
+                self.open(self.facts);
+            }
+            Op::PowerCut { seed } => {
+                self.fs = self.fs.crash(CrashPolicy::Torn(*seed));
+                self.open(self.facts);
+            }
+        }
+    }
+
+    fn expect(&self, key: u8) {
+        let wanted = self.config.key_indexing == KeyIndexing::All;
+        let here = (self.log.log_start().0..self.keys.len() as i64).rev();
+        let expected: Vec<i64> = here.filter(|offset| wanted && self.keys[*offset as usize] == key).collect();
+        assert_eq!(found(&self.log, &format!("key-{key}")), expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn every_record_is_found_by_its_key_whatever_happened(ops in prop::collection::vec(op(), 1..50)) {
+        let (fs, log) = create(indexed());
+        let mut model = Model { fs, log, config: indexed(), facts: OpenFacts::default(), keys: Vec::new() };
+        for op in &ops {
+            model.apply(op);
+        }
+        (0..6).for_each(|key| model.expect(key));
     }
 }
