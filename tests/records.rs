@@ -183,7 +183,7 @@ fn a_copy_has_everything_and_goes_on_with_what_came_since() {
 fn a_copy_that_is_killed_goes_on_and_writes_nothing_twice() {
     let clusters = Clusters::start();
     clusters.source.run(&["topic", "create", "orders", "--partitions", "2"]);
-    clusters.produce(30_000);
+    clusters.produce(15_000);
     let end = |broker: &Broker| -> i64 {
         let output = broker.run_with("", &["topic", "offsets", "copy", "--output", "json"]);
         // Before the copy has made it there is no such topic.

@@ -63,6 +63,11 @@ impl Progress {
         }
     }
 
+    /// Takes the line away, for text that is written another way than by `print` and `note`.
+    pub fn clear(&mut self) {
+        make_way();
+    }
+
     fn line(&self, done: u64, elapsed: Duration) -> String {
         let rate = done as f64 / elapsed.as_secs_f64().max(0.001);
         let counted = format!("{} {}, {:.0} a second", grouped(done), self.unit, rate);

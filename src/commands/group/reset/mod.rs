@@ -42,8 +42,6 @@ pub struct ResetOffsets {
     /// All topics that the group has offsets of
     #[arg(long, conflicts_with = "topics")]
     all_topics: bool,
-    #[command(flatten)]
-    to: To,
     /// Carry the plan out
     #[arg(long)]
     execute: bool,
@@ -52,6 +50,9 @@ pub struct ResetOffsets {
     export: bool,
     #[command(flatten)]
     common: Common,
+    // Last, because its heading holds for what follows.
+    #[command(flatten)]
+    to: To,
 }
 
 #[derive(Debug, Args)]
