@@ -196,6 +196,14 @@ def test_groups(step):
         step(f"groups --list {what}", only="GROUP|parity-groups")
 
 
+def test_configs_of_groups(step):
+    step("configs --entity-type groups --entity-name nobody --describe")
+    topic(step, "parity-group-configs")
+    step.quietly("consumer-groups --group parity-group-configs --reset-offsets --topic parity-group-configs --to-earliest --execute")
+    step("configs --entity-type groups --entity-name parity-group-configs --describe")
+    step("configs --entity-type groups --describe", only="parity-group-configs")
+
+
 def test_delete_records(step, tmp_path):
     topic(step, "parity-records", 2)
     topic(step, "parity-records-compacted", 1, "cleanup.policy=compact")

@@ -4,7 +4,7 @@
 //! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one does
 //!   not. Secrets have no value.
 //! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
-//!   INVALID_REQUEST. Client metrics and groups have no settings here: INVALID_REQUEST.
+//!   INVALID_REQUEST. Groups have no settings here: none are shown. Client metrics are not served: INVALID_REQUEST.
 //! - BROKER_LOGGER: the level of each logger of this node.
 //! - A request for many resources is answered away from the connection's thread.
 
@@ -142,7 +142,9 @@ fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Ve
             Err(_) => invalid(format!("Broker id must be an integer, but it is: {name}")),
         },
         CLIENT_METRICS => invalid("This broker has no client metrics.".to_owned()),
-        GROUP => invalid("Groups have no settings of their own here.".to_owned()),
+        GROUP if name.is_empty() => invalid("A group has a name.".to_owned()),
+        // The settings that Kafka has for single groups are those of kinds that are not served.
+        GROUP => Ok(Vec::new()),
         other => invalid(format!("Unsupported resource type: {other}")),
     }
 }

@@ -133,7 +133,10 @@ fn row_48_other_brokers_must_be_asked_themselves() {
 fn resources_without_settings_here_are_refused_with_the_reason() {
     let kafka = TestDoor::start(&[]);
     kafka.create("a", 1);
-    for kind in [CLIENT_METRICS, GROUP, 0, 1, 3, 99] {
+    let group = describe(&kafka, GROUP, "any");
+    assert_eq!((group.error_code, group.configs.len()), (0, 0), "it could have settings, and has none");
+    assert_eq!(describe(&kafka, GROUP, "").error_code, ErrorCode::INVALID_REQUEST.0);
+    for kind in [CLIENT_METRICS, 0, 1, 3, 99] {
         let result = describe(&kafka, kind, "1");
         assert_eq!((result.error_code, result.resource_type), (ErrorCode::INVALID_REQUEST.0, kind));
         assert!(result.error_message.is_some());

@@ -535,6 +535,21 @@ fn borders_of_the_cluster() {
     script.finish();
 }
 
+/// What `docs/compatibility.md` says of the recordings is so.
+#[test]
+fn the_document_says_how_many_answers_are_compared() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut scripts, mut answers) = (0, 0);
+    for entry in std::fs::read_dir(root.join("tests/oracle/recordings")).unwrap() {
+        scripts += 1;
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        answers += text.lines().filter(|line| line.starts_with("> ")).count();
+    }
+    let sentence = format!("{},{:03} answers of {scripts} scripts", answers / 1_000, answers % 1_000);
+    let document = std::fs::read_to_string(root.join("docs/compatibility.md")).unwrap();
+    assert!(document.contains(&sentence), "docs/compatibility.md does not say `{sentence}`");
+}
+
 /// Every api that is advertised has a script that asks it.
 #[test]
 fn every_api_is_asked() {
