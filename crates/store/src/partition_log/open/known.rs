@@ -7,7 +7,7 @@ use crate::partition_log::active_index::ActiveIndex;
 use crate::partition_log::listing::remove_if_present;
 use crate::partition_log::producers::Producers;
 use crate::partition_log::{segment_base, snapshots};
-use mainstem_journal::{Location, RecoverFrom};
+use mainstem_journal::{Journal, Location, RecoverFrom};
 use mainstem_types::Offset;
 
 /// Where a scan begins, and what is known at that place.
@@ -113,6 +113,21 @@ impl Opening<'_> {
             fs.atomic_write(&path, &transaction_index::encode(&known)).map_err(io_error(&path))?;
         }
         Ok(segments)
+    }
+
+    /// The end of the journal, which gets its first segment here if it has none.
+    pub(super) fn end_of(&self, journal: &Journal) -> Result<Location, OpenError> {
+        if journal.end().is_none() {
+            let base = self.facts.log_start.unwrap_or(Offset::ZERO);
+            // A power cut may leave the name of a view without that of its segment.
+            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
+                let path = self.folder.join(names::segment_file(base, suffix));
+                remove_if_present(self.env.fs.as_ref(), &path).map_err(io_error(&path))?;
+            }
+            journal.roll(segment_base(base)).map_err(|error| OpenError::Journal(error.to_string()))?;
+            self.env.fs.sync_dir(self.folder).map_err(io_error(self.folder))?;
+        }
+        Ok(journal.end().unwrap_or_default())
     }
 
     /// Makes lost index files of sealed segments again; gives those segments.

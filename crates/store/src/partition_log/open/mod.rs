@@ -15,18 +15,18 @@ use crate::partition_log::checked::Checked;
 use crate::partition_log::durability::Durability;
 use crate::partition_log::epochs::Epochs;
 use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
-use crate::partition_log::listing::{Listing, remove_if_present};
+use crate::partition_log::listing::Listing;
 use crate::partition_log::producers::Producers;
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
 use crate::partition_log::snapshots::{Found, Snapshots};
 use crate::partition_log::state::{SegmentView, State};
 use crate::partition_log::types::LogRecovery;
 use crate::partition_log::views::{SegmentEnd, SegmentFile, random_below};
-use crate::partition_log::{PartitionLog, StoreEnv, journal_options, segment_base};
+use crate::partition_log::{PartitionLog, StoreEnv, journal_options};
 use crate::small_file::{self, Loaded};
 use arc_swap::ArcSwap;
 use mainstem_env::{Fs, OpenOptions};
-use mainstem_journal::{Journal, Location, OpenError as JournalError, RecoverFrom};
+use mainstem_journal::{Journal, OpenError as JournalError, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
@@ -287,21 +287,6 @@ impl<'a> Opening<'a> {
     /// nothing above the recovery point on the disk, so a gap there is what a power cut took.
     fn gaps_allowed(&self) -> bool {
         self.config.cleanup_compact && (self.facts.foreign || self.facts.recovery_point.is_none())
-    }
-
-    /// The end of the journal, which gets its first segment here if it has none.
-    fn end_of(&self, journal: &Journal) -> Result<Location, OpenError> {
-        if journal.end().is_none() {
-            let base = self.facts.log_start.unwrap_or(Offset::ZERO);
-            // A power cut may leave the name of a view without that of its segment.
-            for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
-                let path = self.folder.join(names::segment_file(base, suffix));
-                remove_if_present(self.env.fs.as_ref(), &path).map_err(io_error(&path))?;
-            }
-            journal.roll(segment_base(base)).map_err(|error| OpenError::Journal(error.to_string()))?;
-            self.env.fs.sync_dir(self.folder).map_err(io_error(self.folder))?;
-        }
-        Ok(journal.end().unwrap_or_default())
     }
 
     fn open_journal(
