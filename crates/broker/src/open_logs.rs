@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
-use mainstem_store::{FolderEntry, FolderReport, Grouping, LogConfig, LogRecovery, OpenError, TopicLog};
+use mainstem_store::{FolderEntry, FolderReport, Grouping, LogConfig, LogRecovery, OpenError, StopKind, TopicLog};
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
@@ -54,7 +54,8 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
         }
     }
     open_groups(state, image, &broker, &mut report);
-    let logs = open_all(state, &wanted, &broker, &mut report);
+    let threads = threads(&broker, folder.stop, wanted.len());
+    let logs = open_all(state, &wanted, threads, &mut report);
     let mut partitions: HashMap<TopicId, Vec<Arc<Partition>>> = HashMap::new();
     for (wanted, log) in wanted.iter().zip(logs) {
         if let (Some(log), Some(image)) = (log, wanted.topic.partitions.get(&wanted.index)) {
@@ -117,14 +118,21 @@ const BITS_OF_A_CHARACTER: u32 = 6;
 /// A log, and what its recovery did.
 type Opened = Result<(TopicLog, LogRecovery), OpenError>;
 
-/// Opens or creates each log, several at a time: a recovery waits for the disk.
-fn open_all(
-    state: &State,
-    wanted: &[Wanted<'_>],
-    broker: &BrokerConfig,
-    report: &mut OpenReport,
-) -> Vec<Option<TopicLog>> {
-    let threads = (broker.threads.recovery.max(1) as usize).min(wanted.len().div_ceil(64)).max(1);
+/// How many logs are opened at a time. After an unclean stop each waits for two syncs of its own, and a file system commits those
+/// together that come at the same time: more threads than processors then, unless somebody has said how many.
+fn threads(broker: &BrokerConfig, stop: StopKind, logs: usize) -> usize {
+    const WAITING: usize = 16;
+    let configured = broker.threads.recovery.max(1) as usize;
+    match stop {
+        StopKind::Unclean if !broker.is_set("num.recovery.threads.per.data.dir") => {
+            WAITING.min(logs.div_ceil(4)).max(1)
+        }
+        _ => configured.min(logs.div_ceil(64)).max(1),
+    }
+}
+
+/// Opens or creates each log, several at a time.
+fn open_all(state: &State, wanted: &[Wanted<'_>], threads: usize, report: &mut OpenReport) -> Vec<Option<TopicLog>> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let results: Vec<Mutex<Option<Opened>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
