@@ -57,7 +57,7 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
         timer: connection.wait_timer.clone(),
     };
     if let Some(wait) = &wait {
-        fetch.expect(wait);
+        fetch.arm(wait);
     }
     match fetch.look_at_once(&targets) {
         Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
@@ -190,7 +190,7 @@ impl Fetch {
 
     /// Says how much is waited for. In this order, before the look, no append is missed: one that comes between the two is counted twice,
     /// which costs a look.
-    fn expect(&self, wait: &PlannedWait) {
+    fn arm(&self, wait: &PlannedWait) {
         wait.wait.expect_bytes(i64::from(self.limits.min_bytes));
     }
 
@@ -208,10 +208,10 @@ impl Fetch {
         let answered = found.answered();
         self.plan.saw(&found.targets.wanted, &answered);
         let wait = wait.filter(|wait| self.plan.is_complete(wait));
-        let mut was_expected = wait.is_some();
+        let mut is_armed = wait.is_some();
         let wait = wait.unwrap_or_else(|| self.plan.register(&answered));
         loop {
-            if was_expected {
+            if is_armed {
                 if self.broker.is_stopping() {
                     return Ok((found, wait));
                 }
@@ -220,8 +220,8 @@ impl Fetch {
                     return Ok((self.look_again(&found).await?, wait));
                 }
             }
-            self.expect(&wait);
-            was_expected = true;
+            self.arm(&wait);
+            is_armed = true;
             found = self.look_again(&found).await?;
             if found.look.satisfies(&self.limits) {
                 return Ok((found, wait));

@@ -47,7 +47,7 @@ fn at(seconds: u64) -> Duration {
 fn session(cache: &SessionCache, count: i32, now: Duration) -> i32 {
     let partitions: Vec<_> = (0..count).map(|p| (key("t", p), wanted(0))).collect();
     let plan = cache.begin(request(0, INITIAL_EPOCH, &partitions), now).unwrap();
-    finish(&cache, &plan, &vec![QUIET; count as usize], now).session_id
+    finish(cache, &plan, &vec![QUIET; count as usize], now).session_id
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn after_an_error_the_partition_is_sent_again_when_the_error_is_gone() {
     let error = Answered { is_error: true, ..QUIET };
     for (epoch, answer, expected) in [(1, error.clone(), true), (2, error, true), (3, QUIET, true), (4, QUIET, false)] {
         let plan = cache.begin(request(id, epoch, &[]), at(0)).unwrap();
-        assert_eq!(finish(&cache, &plan, &[answer.clone()], at(0)).included, [expected], "epoch {epoch}");
+        assert_eq!(finish(&cache, &plan, std::slice::from_ref(&answer), at(0)).included, [expected], "epoch {epoch}");
     }
 }
 

@@ -247,6 +247,12 @@ fn borders_of_topics() {
             }
         }
     }
+    script.finish();
+}
+
+#[test]
+fn borders_of_topics_that_change() {
+    let mut script = Script::start("borders_of_topics_that_change");
     let own = script.create("borders-topic", 2, &[]);
     for version in 0..=3 {
         for count in [i32::MAX, i32::MIN, 10_002, 10_003] {
