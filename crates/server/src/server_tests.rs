@@ -6,7 +6,9 @@ use bytes::Bytes;
 use super::*;
 use crate::protocol::{CloseReason, ConfigWatcher, ConnectionInfo, Handled, Reply};
 
-struct Refusing;
+/// Answers nothing, and hands out whoever is to be told of changed settings.
+#[derive(Default)]
+struct Refusing(Mutex<Option<ConfigWatcher>>);
 
 impl Protocol for Refusing {
     type Connection = ();
@@ -16,6 +18,9 @@ impl Protocol for Refusing {
     }
     fn may_pipeline(&self, _frame: &[u8]) -> bool {
         false
+    }
+    fn watch_config(&self, watcher: ConfigWatcher) {
+        *self.0.lock().unwrap() = Some(watcher);
     }
 }
 
@@ -41,7 +46,7 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
         seen.lock().unwrap().push(listeners.join(" "));
         let at_end = Arc::clone(&seen);
         Ok(Opened {
-            protocol: Arc::new(Refusing),
+            protocol: Arc::new(Refusing::default()),
             report: vec!["nothing to recover".into()],
             shutdown: Box::new(move || at_end.lock().unwrap().push("closed".into())),
         })
@@ -70,28 +75,10 @@ fn an_error_of_the_broker_stops_the_start() {
     assert_eq!(error.unwrap_err().to_string(), "the folder is locked");
 }
 
-/// Hands out whoever is to be told of changed settings.
-#[derive(Default)]
-struct Watched(Mutex<Option<ConfigWatcher>>);
-
-impl Protocol for Watched {
-    type Connection = ();
-    fn connect(&self, _info: ConnectionInfo) {}
-    fn handle(&self, _connection: &mut (), _frame: Bytes) -> Handled {
-        Handled::Ready(Reply::Close(CloseReason::UnknownApi(0)))
-    }
-    fn may_pipeline(&self, _frame: &[u8]) -> bool {
-        false
-    }
-    fn watch_config(&self, watcher: ConfigWatcher) {
-        *self.0.lock().unwrap() = Some(watcher);
-    }
-}
-
 #[test]
 fn limits_and_threads_that_change_hold_for_new_connections() {
     let listener = ("listeners", "PLAINTEXT://127.0.0.1:0");
-    let protocol = Arc::new(Watched::default());
+    let protocol = Arc::new(Refusing::default());
     let opened = Arc::clone(&protocol);
     let start = config(&[listener, ("max.connections", "1"), ("num.network.threads", "1")]);
     let server = Server::start_with(start, move |_, _| {
