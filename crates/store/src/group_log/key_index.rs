@@ -6,7 +6,7 @@
 //! Slots are read and written page by page, the keys that wait sorted by them: the more wait, the less each costs.
 //!
 //! Numbers: 5,000,000 slots and 20,000,000 entries a file unless configured otherwise, 420,000,040 bytes, sparse; 65,536 keys wait, 1.5 MiB,
-//! before an append writes them itself; with so many, a key costs a third of a system call.
+//! before an append writes them itself; with so many, a key costs a quarter of a system call.
 
 mod write;
 
