@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstem_env::RealFs;
-use mainstem_inspect::{Line, Summary, verify};
+use mainstem_inspect::{Event, Line, Summary, verify};
 use serde_json::Value;
 
 use crate::Said;
+use crate::output::progress::Progress;
 use crate::output::{Output, OutputFormat, note, style};
 
 const EXAMPLES: &str = "\
@@ -39,12 +40,17 @@ impl Verify {
     pub fn run(self) -> anyhow::Result<()> {
         let mut output = Output::new();
         let mut written = Ok(());
-        let mut sink = |line: &Line| {
-            if written.is_ok() {
+        let mut progress = Progress::new("bytes", None);
+        let mut sink = |event: Event<'_>| match event {
+            Event::Read(bytes) => progress.tick(bytes),
+            Event::Found(line) if written.is_ok() => {
+                progress.clear();
                 written = self.tell(&mut output, line);
             }
+            Event::Found(_) => {}
         };
         let verified = verify(&RealFs, &self.data_dir, &mut sink);
+        progress.clear();
         written?;
         let summary = match verified {
             Ok(summary) => summary,

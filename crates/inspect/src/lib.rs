@@ -20,4 +20,4 @@ pub mod verify;
 pub use dump::{DumpError, DumpOptions, Dumped, dump};
 pub use kind::{Content, FileKind};
 pub use line::Line;
-pub use verify::{Summary, VerifyError, verify};
+pub use verify::{Event, Summary, VerifyError, verify};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mainstem_env::{Fs, MemFs, OpenOptions};
-use mainstem_inspect::{DumpOptions, Line, dump, verify};
+use mainstem_inspect::{DumpOptions, Event, Line, dump, verify};
 use mainstem_record::{BatchBuilder, BatchView, ControlRecord};
 use mainstem_store::formats::{
     clean_shutdown, epoch_checkpoint, meta_properties, names, offset_checkpoint, offset_index, partition_metadata,
@@ -81,7 +81,12 @@ impl Folder {
     /// What is found wrong with the partition. There is no metadata log in such a folder.
     fn findings(&self) -> Vec<Line> {
         let mut lines = Vec::new();
-        verify(&self.fs, root(), &mut |line| lines.push(line.clone())).unwrap();
+        let mut sink = |event: Event<'_>| {
+            if let Event::Found(line) = event {
+                lines.push(line.clone());
+            }
+        };
+        verify(&self.fs, root(), &mut sink).unwrap();
         lines.retain(|line| line.kind == "finding" && line.get("problem").unwrap() != "metadata-missing");
         lines
     }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hdrhistogram::Histogram;
 use mainstem_client::{
-    Client, Delivery, FetchError, FetcherConfig, NewRecord, OffsetSpec, PartitionIndex, Producer, ProducerConfig,
-    TopicPartition,
+    Delivery, FetchError, Fetcher, NewRecord, OffsetSpec, PartitionIndex, Producer, ProducerConfig, TopicPartition,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -295,13 +294,16 @@ pub async fn consume(cluster: &ClusterOptions, topic: &BenchTopic, reading: Read
     for number in 0..consumers {
         let ours = topic.partitions.iter().skip(number).step_by(consumers);
         let ours: Vec<_> = ours.map(|index| TopicPartition::new(topic.name.clone(), *index)).collect();
-        readers.push((cluster.connect().await?, ours));
+        let mut fetcher = cluster.connect().await?.fetcher(cluster.fetcher_config());
+        let assigned = fetcher.assign_at(&ours, OffsetSpec::Earliest).await;
+        assigned.map_err(|error| cluster.explain_fetch(&topic.name, error))?;
+        readers.push(fetcher);
     }
     let begun = Instant::now();
     let done = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
     let mut tasks: JoinSet<Result<Instant, FetchError>> = JoinSet::new();
-    for (client, partitions) in readers {
-        tasks.spawn(read(client, partitions, cluster.fetcher_config(), reading, begun, Arc::clone(&done)));
+    for fetcher in readers {
+        tasks.spawn(read(fetcher, reading, begun, Arc::clone(&done)));
     }
     let mut interrupt = Interrupt::watch()?;
     let mut progress = Progress::new("records", reading.count);
@@ -322,15 +324,11 @@ pub async fn consume(cluster: &ClusterOptions, topic: &BenchTopic, reading: Read
 
 /// Reads its partitions; gives when the last record came.
 async fn read(
-    client: Client,
-    partitions: Vec<TopicPartition>,
-    config: FetcherConfig,
+    mut fetcher: Fetcher,
     reading: Reading,
     begun: Instant,
     done: Arc<(AtomicU64, AtomicU64, AtomicBool)>,
 ) -> Result<Instant, FetchError> {
-    let mut fetcher = client.fetcher(config);
-    fetcher.assign_at(&partitions, OffsetSpec::Earliest).await?;
     let mut last = begun;
     loop {
         let records = fetcher.poll(Duration::from_millis(200)).await?;

@@ -6,7 +6,7 @@ use mainstem_env::{DirEntry, Fs};
 use mainstem_store::formats::names::{self, FolderName};
 use mainstem_store::formats::offset_checkpoint::{self, OffsetsByPartition};
 use mainstem_store::formats::{checkpoint, clean_shutdown, lock, meta_properties};
-use mainstem_types::{Offset, TopicPartition};
+use mainstem_types::{Offset, TopicId, TopicPartition};
 
 use super::report::{About, Report};
 use super::{GROUPS_FOLDER, load, read_small};
@@ -22,6 +22,8 @@ pub(super) struct Facts {
     /// Whoever used the folder last stopped in order: every file is as it was left.
     pub(super) clean: bool,
     pub(super) node: Option<i32>,
+    /// The id of this folder among those of its node.
+    pub(super) directory: Option<TopicId>,
     pub(super) has_groups: bool,
     recovery_points: OffsetsByPartition,
     log_starts: OffsetsByPartition,
@@ -50,6 +52,7 @@ impl Facts {
         let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
         let meta = folder.join(META_PROPERTIES);
         let properties = load(fs, &meta, About::default(), report, meta_properties::decode);
+        facts.directory = properties.as_ref().and_then(|properties| properties.directory_id);
         facts.node = properties.map(|properties| properties.node_id.0);
         if !is_there(META_PROPERTIES) {
             report.finding(
@@ -101,6 +104,11 @@ impl Facts {
     pub(super) fn recovery_point(&self, partition: &TopicPartition) -> Option<Offset> {
         let noted = self.recovery_points.get(partition).copied();
         noted.or_else(|| self.metadata_durable.filter(|_| partition.to_string() == METADATA_LOG))
+    }
+
+    /// Where a log ended when the folder was left in order. Nobody but us notes it of the metadata log, and a Kafka may have gone on since.
+    pub(super) fn noted_end(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.recovery_points.get(partition).copied().filter(|_| self.clean)
     }
 
     pub(super) fn high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {

@@ -172,7 +172,7 @@ impl Group<'_> {
         view: &BatchView<'_>,
         placed: Placed,
     ) {
-        check.report.summary.batches += 1;
+        check.report.batch(placed.size as usize);
         let tracked = self.tracked.entry(key).or_insert_with(|| Tracked::new(name_of(check, key), None));
         if tracked.name.is_none() {
             self.strange += 1;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
-use mainstem_metadata::image::{ClusterImage, ImageDelta};
+use mainstem_metadata::image::{
+    ClusterImage, DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, ImageDelta, PartitionImage,
+};
 use mainstem_record::{BatchView, ControlKind};
 use mainstem_store::formats::{names, quorum_state};
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
@@ -51,13 +53,19 @@ impl Cluster {
         self.config(topic, "index.interval.bytes").and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT)
     }
 
-    /// The partitions of a node, each with whether it has files of its own for sure.
-    pub(super) fn partitions_of(&self, node: i32) -> Vec<(TopicPartition, bool)> {
+    /// The partitions of a node, save those that are in another folder of its, each with whether it has files of its own for sure.
+    pub(super) fn partitions_of(&self, node: i32, folder: Option<TopicId>) -> Vec<(TopicPartition, bool)> {
+        let no_folder = [DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST];
+        let is_here = |id: &TopicId| no_folder.contains(id) || folder.is_none_or(|folder| folder == *id);
+        let is_ours = |partition: &PartitionImage| {
+            let place = partition.replicas.iter().position(|replica| *replica == node);
+            place.is_some_and(|place| partition.directories.get(place).is_none_or(is_here))
+        };
         let mut all = Vec::new();
         for topic in self.image.topics() {
             let layout = self.config(&topic.name, "mainstem.layout");
             let in_files = layout.is_none_or(|layout| layout == "partition");
-            let ours = topic.partitions.iter().filter(|(_, partition)| partition.replicas.contains(&node));
+            let ours = topic.partitions.iter().filter(|(_, partition)| is_ours(partition));
             all.extend(
                 ours.map(|(index, _)| (TopicPartition::new(topic.name.clone(), PartitionIndex(*index)), in_files)),
             );

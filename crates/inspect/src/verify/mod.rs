@@ -23,7 +23,7 @@ use mainstem_store::formats::names::{self, FolderName, Parting};
 use mainstem_store::formats::{FormatError, lock};
 use mainstem_types::TopicPartition;
 
-pub use report::{Sink, Summary};
+pub use report::{Event, Sink, Summary};
 
 use crate::kind::FileKind;
 use facts::Facts;
@@ -166,7 +166,7 @@ impl Check<'_, '_, '_> {
     fn missing_partitions(&mut self, found: &[TopicPartition]) {
         let Some(node) = self.facts.node.filter(|_| self.cluster.is_whole()) else { return };
         let found: std::collections::HashSet<&TopicPartition> = found.iter().collect();
-        for (partition, in_files) in self.cluster.partitions_of(node) {
+        for (partition, in_files) in self.cluster.partitions_of(node, self.facts.directory) {
             if found.contains(&partition) {
                 continue;
             }

@@ -208,7 +208,7 @@ impl Walk<'_> {
                         self.batch(check.report, &view, &mut views, position);
                     }
                     self.next = header.next_offset();
-                    check.report.summary.batches += 1;
+                    check.report.batch(head.size);
                 }
             }
         }
@@ -314,10 +314,10 @@ impl Walk<'_> {
                 self.incomplete = true;
             }
             (None, None) => {
-                let behind = durable.filter(|durable| self.clean && *durable < self.next);
-                if let Some(durable) = behind {
-                    let about = about.at(self.folder).offsets(durable.0, self.next.0 - 1);
-                    let detail = format!("the log ended at offset {durable} when it was left in order");
+                let noted = check.facts.noted_end(self.partition);
+                if let Some(noted) = noted.filter(|noted| *noted < self.next) {
+                    let about = about.at(self.folder).offsets(noted.0, self.next.0 - 1);
+                    let detail = format!("the log ended at offset {noted} when it was left in order");
                     report.finding("bytes-damaged", about, detail);
                     self.incomplete = true;
                 }

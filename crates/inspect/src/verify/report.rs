@@ -6,8 +6,17 @@ use mainstem_types::TopicPartition;
 
 use crate::line::Line;
 
-/// Takes the lines.
-pub type Sink<'a> = dyn FnMut(&Line) + 'a;
+/// What a check tells while it works.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// Something was found.
+    Found(&'a Line),
+    /// So many bytes were looked at.
+    Read(u64),
+}
+
+/// Takes what a check tells.
+pub type Sink<'a> = dyn FnMut(Event<'_>) + 'a;
 
 /// What a check saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +34,8 @@ pub struct Summary {
 pub(super) struct Report<'a, 'b> {
     sink: &'a mut Sink<'b>,
     pub(super) summary: Summary,
+    /// Of batches.
+    read: u64,
 }
 
 /// What a line is about.
@@ -56,7 +67,14 @@ impl<'a> About<'a> {
 
 impl<'a, 'b> Report<'a, 'b> {
     pub(super) fn new(sink: &'a mut Sink<'b>) -> Self {
-        Report { sink, summary: Summary::default() }
+        Report { sink, summary: Summary::default(), read: 0 }
+    }
+
+    /// A batch was looked at.
+    pub(super) fn batch(&mut self, bytes: usize) {
+        self.summary.batches += 1;
+        self.read += bytes as u64;
+        (self.sink)(Event::Read(self.read));
     }
 
     /// Something that is not as it should be. `problem` is a word for programs, `detail` a sentence for people.
@@ -78,6 +96,6 @@ impl<'a, 'b> Report<'a, 'b> {
         let line = line.with_some("first_offset", about.offsets.map(|(first, _)| first));
         let line = line.with_some("last_offset", about.offsets.map(|(_, last)| last));
         let line = line.with_some("path", about.path.map(|path| path.display().to_string()));
-        (self.sink)(&line.with("detail", detail));
+        (self.sink)(Event::Found(&line.with("detail", detail)));
     }
 }
