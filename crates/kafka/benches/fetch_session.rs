@@ -44,8 +44,15 @@ impl Partitions {
     fn fetch(&mut self, partitions: Vec<(PartitionKey, Wanted)>) -> usize {
         let (session_id, session_epoch) = (self.session, self.epoch);
         let isolation = Isolation::ReadUncommitted;
-        let request =
-            SessionRequest { session_id, session_epoch, by_id: false, isolation, partitions, forgotten: Vec::new() };
+        let request = SessionRequest {
+            session_id,
+            session_epoch,
+            by_id: false,
+            isolation,
+            min_bytes: 1,
+            partitions,
+            forgotten: Vec::new(),
+        };
         let plan = self.cache.begin(request, Duration::ZERO).expect("the session is there");
         let answered = |(key, _): &(PartitionKey, Wanted)| {
             let partition = Arc::clone(&self.logs[key.partition.0 as usize]);
