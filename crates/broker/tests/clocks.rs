@@ -79,7 +79,7 @@ fn records_from_the_future_are_refused_from_an_hour_on() {
     for topic in ["plain", "shared"] {
         let partition = node.partition(client.ledger.topic_named(topic).unwrap(), 0).unwrap();
         let now = clock.wall_ms();
-        let mut send = |ahead_ms: i64| {
+        let send = |ahead_ms: i64| {
             let sent = batch(TimestampMs(now.0 + ahead_ms), None, &["value".to_owned()]);
             partition.append(&sent, Origin::Client, now, true)
         };
