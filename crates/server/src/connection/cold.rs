@@ -1,12 +1,12 @@
 //! Slices whose pages are not in memory: a thread of the pool reads them a little ahead of the socket, and gives back the pages
 //! that the reader has left behind. So who reads old records does not push out of memory what everybody reads.
 //!
-//! Of each connection at most 8 runs of pages are remembered, of about 6 MiB each. Pages that were in memory before are
+//! Of each connection at most 8 runs of pages are remembered, of about 6 MiB each; no file stays open for it. Pages that were in memory before are
 //! never given back, save for those in gaps of up to 2 MiB between pages that were not.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use mainstem_env::{Advice, File, FileSlice};
@@ -38,7 +38,8 @@ pub(super) enum Warmed {
 /// Pages of a file that are in memory because this connection asked for them.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    file: Arc<dyn File>,
+    /// What was deleted meanwhile is to leave the disk, however long its reader stays.
+    file: Weak<dyn File>,
     from: u64,
     to: u64,
 }
@@ -54,10 +55,10 @@ impl ReadBehind {
     pub fn read_on(&mut self, slice: &FileSlice) -> Option<Run> {
         let position = slice.position - slice.position % PAGE_BYTES;
         let to = slice.position + PIECE_BYTES + AHEAD_BYTES;
-        let continues =
-            |run: &Run| Arc::ptr_eq(&run.file, &slice.file) && (run.from..=run.to + KEEP_BYTES).contains(&position);
+        let file = Arc::downgrade(&slice.file);
+        let continues = |run: &Run| run.file.ptr_eq(&file) && (run.from..=run.to + KEEP_BYTES).contains(&position);
         let Some(place) = self.runs.iter().position(continues) else {
-            self.runs.push_back(Run { file: Arc::clone(&slice.file), from: position, to });
+            self.runs.push_back(Run { file, from: position, to });
             return if self.runs.len() > RUNS_MAX { self.runs.pop_front() } else { None };
         };
         let mut run = self.runs.remove(place)?;
@@ -74,9 +75,11 @@ impl ReadBehind {
 
 /// Runs on a thread of the pool: reads the next piece of a slice, so that its pages are in memory, or all of a short one.
 pub(super) fn warm(slice: &FileSlice, left_behind: Option<Run>) -> Result<Warmed, SendError> {
-    if let Some(run) = left_behind {
+    if let Some(run) = left_behind
+        && let Some(file) = run.file.upgrade()
+    {
         // A wish like those below: where it has no effect, the system finds out by itself what nobody needs.
-        let _ = run.file.advise(run.from, run.to - run.from, Advice::DontNeed);
+        let _ = file.advise(run.from, run.to - run.from, Advice::DontNeed);
     }
     let file_error = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => SendError::FileTooShort { position: slice.position },
@@ -134,6 +137,17 @@ mod tests {
         assert_eq!(read_on(&mut behind, &old, 100 << 20), None, "nobody read what lies between");
         let given: Vec<_> = (0..8).filter_map(|piece| read_on(&mut behind, &old, (101 + piece) << 20)).collect();
         assert_eq!(given.first().unwrap().0, 100 << 20);
+    }
+
+    #[test]
+    fn a_file_that_was_read_stays_open_for_nobody() {
+        let (old, mut behind) = (file("/old"), ReadBehind::default());
+        read_on(&mut behind, &old, 0);
+        assert_eq!(Arc::strong_count(&old), 1);
+        drop(old);
+        let slice = FileSlice::new(file("/new"), 0, 0);
+        let gone = behind.runs.pop_front();
+        assert!(matches!(warm(&slice, gone), Ok(Warmed::Bytes(_))));
     }
 
     #[test]

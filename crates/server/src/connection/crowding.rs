@@ -55,6 +55,11 @@ impl Share {
         self.taken += bytes;
     }
 
+    /// The client waits for the disk: what it takes is counted from the next look on.
+    pub fn waits_for_disk(&mut self) {
+        self.next_look = None;
+    }
+
     /// Called when nothing can be done: whether the connection should go because its client does not take what others need room for.
     pub fn is_in_the_way(&mut self, all: &ReplyBytes, cx: &mut Context<'_>) -> bool {
         if self.held == 0 {
@@ -86,20 +91,25 @@ mod tests {
     #[test]
     fn only_who_takes_too_little_of_too_much_is_in_the_way() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let goes = |max: u64, takes: u64| {
+        let goes = |max: u64, takes: u64, waits: bool| {
             let all = ReplyBytes::new(max);
             let mut share = Share::default();
             share.report(1000, &all);
             let until = Instant::now() + LOOK_EVERY * 5 / 2;
             let look = std::future::poll_fn(move |cx| {
                 share.took(takes);
+                if waits {
+                    share.waits_for_disk();
+                }
                 if share.is_in_the_way(&all, cx) { Poll::Ready(()) } else { Poll::Pending }
             });
             tokio::time::timeout_at(until, look)
         };
         runtime.block_on(async {
-            let (crowded, roomy, quick) = (goes(999, 0), goes(1000, 0), goes(999, TAKEN_BYTES_MIN));
+            let (crowded, waiting) = (goes(999, 0, false), goes(999, 0, true));
+            let (roomy, quick) = (goes(1000, 0, false), goes(999, TAKEN_BYTES_MIN, false));
             assert!(crowded.await.is_ok());
+            assert!(waiting.await.is_err());
             assert!(roomy.await.is_err());
             assert!(quick.await.is_err());
         });

@@ -6,7 +6,7 @@
 //!   `mainstem.connection.requests.max` (64) of them and (save for the last) 8 MiB.
 //! - Past these bounds, and while a reply is being sent or awaited, at most 64 KiB are received ahead; the rest stays in the socket.
 //! - While the replies that all connections hold in memory take more than the broker's bound, those connections end whose clients take
-//!   less than 256 KiB of theirs a second.
+//!   less than 256 KiB of theirs a second and are not waiting for the disk.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
 //! - A peer that leaves while a long poll waits ends the poll at once.
@@ -194,7 +194,9 @@ impl<P: Protocol> Connection<P> {
         if let Some(end) = self.finished() {
             return Poll::Ready(end);
         }
-        if self.share.is_in_the_way(&self.shared.reply_bytes, cx) {
+        if self.outbound.waits_for_disk() {
+            self.share.waits_for_disk();
+        } else if self.share.is_in_the_way(&self.shared.reply_bytes, cx) {
             return Poll::Ready(End::Crowded);
         }
         let waits_for_broker =

@@ -86,6 +86,11 @@ impl Outbound {
         self.held_bytes
     }
 
+    /// Whether a thread of the pool reads what comes next.
+    pub fn waits_for_disk(&self) -> bool {
+        self.warming.is_some()
+    }
+
     /// Queues a response behind what is there.
     pub fn push(&mut self, response: Response) -> Result<(), SendError> {
         let total: u64 = response.chunks.iter().map(chunk_len).sum();
