@@ -68,7 +68,7 @@ impl FetchWaiters {
     }
 
     /// Tells all waiters that `bytes` more can be read.
-    pub(crate) fn wake(&self, bytes: i64) {
+    pub fn wake(&self, bytes: i64) {
         self.changed();
         if self.count.load(Ordering::SeqCst) == 0 {
             return;

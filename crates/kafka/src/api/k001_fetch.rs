@@ -40,13 +40,13 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
         isolation: if message.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted },
     };
     let max_wait_ms = message.max_wait_ms;
-    let wanted = session_request(&message, request.version >= 13, limits.isolation);
-    let plan = match door.fetch_sessions.begin(wanted, door.broker.clock().monotonic()) {
+    let wanted = session_request(&message, request.version >= 13, &limits);
+    let mut plan = match door.fetch_sessions.begin(wanted, door.broker.clock().monotonic()) {
         Ok(plan) => plan,
         Err(error) => return Ok(Handled::Ready(session_error(&request, session_error_code(error)))),
     };
     let targets = Targets::of(&door.broker, plan.partitions.clone());
-    let wait = plan.take_wait();
+    let wait = plan.wait.take();
     let fetch = Fetch {
         broker: Arc::clone(&door.broker),
         sessions: Arc::clone(&door.fetch_sessions),
@@ -56,9 +56,6 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
         max_wait: Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0)),
         timer: connection.wait_timer.clone(),
     };
-    if let Some(wait) = &wait {
-        fetch.arm(wait);
-    }
     match fetch.look_at_once(&targets) {
         Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
         Ok(look) => Ok(Handled::waiting(fetch.wait(Found { targets, look }, wait))),
@@ -80,13 +77,14 @@ fn session_error_code(error: SessionError) -> ErrorCode {
     }
 }
 
-fn session_request(message: &FetchRequest<'_>, by_id: bool, isolation: Isolation) -> SessionRequest {
+fn session_request(message: &FetchRequest<'_>, by_id: bool, limits: &Limits) -> SessionRequest {
     let mut wanted_partitions = IndexMap::new();
     let mut request = SessionRequest {
         session_id: message.session_id,
         session_epoch: message.session_epoch,
         by_id,
-        isolation,
+        isolation: limits.isolation,
+        min_bytes: limits.min_bytes,
         partitions: Vec::new(),
         forgotten: Vec::new(),
     };
@@ -201,7 +199,7 @@ impl Fetch {
         }
     }
 
-    /// `first` is too little; `wait` was there, and expected, before it was looked for.
+    /// `first` is too little; `wait` was armed before the partitions were chosen, see [`FetchPlan::wait`].
     async fn wait_for_enough(&self, first: Found, wait: Option<PlannedWait>) -> Result<(Found, PlannedWait), Stopped> {
         let deadline = tokio::time::Instant::now() + self.max_wait;
         let mut found = first;

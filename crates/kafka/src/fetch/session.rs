@@ -42,6 +42,8 @@ pub struct SessionRequest {
     /// Whether the request names topics by id; a session does not change its mind about this.
     pub by_id: bool,
     pub isolation: Isolation,
+    /// How much a fetch waits for, if it has to.
+    pub min_bytes: u32,
     pub partitions: Vec<(PartitionKey, Wanted)>,
     pub forgotten: Vec<PartitionKey>,
 }
@@ -65,6 +67,9 @@ pub enum SessionError {
 pub struct FetchPlan {
     /// What to look at first.
     pub partitions: Vec<(PartitionKey, Wanted)>,
+    /// What an earlier fetch of the session left behind, if it still stands for all of its partitions. It counts what is appended since
+    /// before the partitions were chosen: what comes to one that was not is missed by nobody.
+    pub wait: Option<PlannedWait>,
     kind: Kind,
 }
 
@@ -126,7 +131,7 @@ impl SessionCache {
                 INITIAL_EPOCH => Kind::Full { by_id: request.by_id, isolation: request.isolation },
                 _ => Kind::Sessionless,
             };
-            return Ok(FetchPlan { partitions: request.partitions, kind });
+            return Ok(FetchPlan { partitions: request.partitions, wait: None, kind });
         }
         let session = self.touch(request.session_id, now)?;
         let mut held = session.lock();
@@ -139,12 +144,16 @@ impl SessionCache {
         held.apply(request.partitions, &request.forgotten);
         held.epoch = next_epoch(held.epoch);
         held.set_isolation(request.isolation);
+        let wait = held.take_wait();
+        if let Some(wait) = &wait {
+            wait.wait.expect_bytes(i64::from(request.min_bytes));
+        }
         let partitions = held.worth_a_look();
         let (id, size, weight) = (held.id, held.partitions.len(), held.weight);
         drop(held);
         if size == 0 {
             self.entries.lock().remove(&id);
-            return Ok(FetchPlan { partitions, kind: Kind::Sessionless });
+            return Ok(FetchPlan { partitions, wait: None, kind: Kind::Sessionless });
         }
         let mut entries = self.entries.lock();
         let grows = entries.get(&id).is_some_and(|entry| weight > entry.weight);
@@ -159,7 +168,7 @@ impl SessionCache {
             (entry.size, entry.weight) = (size, weight);
         }
         drop(entries);
-        Ok(FetchPlan { partitions, kind: Kind::Incremental(session) })
+        Ok(FetchPlan { partitions, wait, kind: Kind::Incremental(session) })
     }
 
     /// Decides what of the answer is sent, and remembers what the client knows after it. `looked_at` are the partitions of the last look.
@@ -243,14 +252,6 @@ impl FetchPlan {
         if let Kind::Incremental(session) = &self.kind {
             session.lock().saw(looked_at, answers);
         }
-    }
-
-    /// The wait that an earlier fetch of the session left behind, if it still stands for all of its partitions.
-    pub fn take_wait(&self) -> Option<PlannedWait> {
-        let Kind::Incremental(session) = &self.kind else { return None };
-        let mut session = session.lock();
-        let registrations = session.registrations;
-        session.wait.take().filter(|wait| wait.registrations == registrations)
     }
 
     /// A wait for all partitions: of the session, or those that were looked at.

@@ -201,6 +201,11 @@ impl Session {
         }
     }
 
+    /// The wait that an earlier fetch left behind, if it still stands for all partitions.
+    pub fn take_wait(&mut self) -> Option<PlannedWait> {
+        self.wait.take().filter(|wait| wait.registrations == self.registrations)
+    }
+
     /// All partitions that were found, to be registered with.
     pub fn known_partitions(&self) -> Vec<Arc<FetchWaiters>> {
         self.partitions.values().filter_map(|cached| cached.partition.clone()).collect()

@@ -21,6 +21,7 @@ fn request(session_id: i32, session_epoch: i32, partitions: &[(PartitionKey, Wan
         session_epoch,
         by_id: false,
         isolation: Isolation::ReadUncommitted,
+        min_bytes: 1,
         partitions: partitions.to_vec(),
         forgotten: Vec::new(),
     }
@@ -239,18 +240,49 @@ fn a_wait_is_kept_for_the_next_fetch_of_the_same_partitions() {
     let answers = [saw_all(&logs[0]), saw_all(&logs[1])];
     plan.saw(&plan.partitions, &answers);
     let wait = plan.register(&answers);
-    assert!(plan.take_wait().is_none() && plan.is_complete(&wait));
+    assert!(plan.wait.is_none() && plan.is_complete(&wait));
     plan.give_back(wait);
 
-    let plan = cache.begin(request(id, 2, &[(key("t", 2), wanted(0))]), at(0)).unwrap();
-    let wait = plan.take_wait().unwrap();
+    let mut plan = cache.begin(request(id, 2, &[(key("t", 2), wanted(0))]), at(0)).unwrap();
+    let wait = plan.wait.take().unwrap();
     plan.saw(&plan.partitions, &[saw_all(&logs[2])]);
     assert!(!plan.is_complete(&wait), "there is one more");
     plan.give_back(wait);
-    assert!(plan.take_wait().is_none());
+    let plan = cache.begin(request(id, 3, &[]), at(0)).unwrap();
+    assert!(plan.wait.is_none());
     plan.give_back(plan.register(&[]));
 
-    let forgets = SessionRequest { forgotten: vec![key("t", 0)], ..request(id, 3, &[]) };
+    let forgets = SessionRequest { forgotten: vec![key("t", 0)], ..request(id, 4, &[]) };
     let plan = cache.begin(forgets, at(0)).unwrap();
-    assert!(plan.take_wait().is_none(), "there is one less");
+    assert!(plan.wait.is_none(), "there is one less");
+}
+
+#[test]
+fn what_comes_after_the_partitions_were_chosen_wakes_the_fetch() {
+    let is_woken = |plan: &FetchPlan| {
+        let wait = plan.wait.as_ref().unwrap();
+        let waiting = std::pin::pin!(wait.wait.wait());
+        waiting.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    };
+    let cache = SessionCache::new(10);
+    let id = session(&cache, 1, at(0));
+    let log: Arc<FetchWaiters> = Arc::default();
+    let plan = cache.begin(request(id, 1, &[]), at(0)).unwrap();
+    let answers = [saw_all(&log)];
+    plan.saw(&plan.partitions, &answers);
+    plan.give_back(plan.register(&answers));
+
+    let mut plan = cache.begin(SessionRequest { min_bytes: 100, ..request(id, 2, &[]) }, at(0)).unwrap();
+    assert!(plan.partitions.is_empty(), "nothing has changed");
+    log.wake(99);
+    assert!(!is_woken(&plan));
+    log.wake(1);
+    assert!(is_woken(&plan));
+    log.wake(1);
+    let wait = plan.wait.take().unwrap();
+    plan.give_back(wait);
+
+    let plan = cache.begin(request(id, 3, &[]), at(0)).unwrap();
+    assert_eq!(places(&plan), [0]);
+    assert!(!is_woken(&plan), "what came before is looked at");
 }
