@@ -83,6 +83,35 @@ fn a_session_waits_for_news_like_any_fetch() {
 }
 
 #[test]
+fn a_session_misses_nothing_that_comes_between_its_fetches_or_while_it_waits() {
+    let (node, topic) = start(&[]);
+    let all = (0..3).map(|partition| from(partition, 0)).collect();
+    let opened: FetchResponse<'static> = node.call(13, &session(13, topic, (0, 0), all));
+    let (mut link, mut producer) = (node.connect(), node.connect());
+    let mut read = vec![];
+    for round in 0..12 {
+        let partition = round * 2 % 3;
+        let mut request = session(13, topic, (opened.session_id, round + 1), std::mem::take(&mut read));
+        request.max_wait_ms = 600_000;
+        let came_before = round % 3 == 1;
+        if came_before {
+            produced(&mut producer, 9, topic, partition, &batch(&["a"]));
+        }
+        let sent = link.send(13, &request);
+        if !came_before {
+            settle(&node.runtime);
+            assert!(!sent.is_ended(), "round {round}");
+            produced(&mut producer, 9, topic, partition, &batch(&["a"]));
+        }
+        let news: FetchResponse<'static> = link.end::<FetchRequest<'_>, _>(13, sent).answer();
+        assert_eq!(answered(&news), [partition], "round {round}");
+        let end = news.responses[0].partitions[0].high_watermark;
+        assert_eq!(end, i64::from(round / 3) + 1, "round {round}: each partition has its turn");
+        read.push(from(partition, end));
+    }
+}
+
+#[test]
 fn a_topic_that_was_made_again_is_another_one_to_a_session() {
     let (node, topic) = start(&[]);
     let opened: FetchResponse<'static> = node.call(13, &session(13, topic, (0, 0), vec![from(0, 0)]));
