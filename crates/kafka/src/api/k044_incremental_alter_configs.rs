@@ -6,6 +6,7 @@
 //! - Client metrics and groups have no settings here: INVALID_REQUEST.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::ControllerError;
@@ -39,13 +40,11 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let validate_only = message.validate_only;
     let mut alterations = Vec::with_capacity(message.resources.len());
     let mut responses = Vec::new();
-    let logger_names = message.resources.iter().filter(|resource| resource.resource_type == BROKER_LOGGER);
-    let logger_names: Vec<String> = logger_names.map(|resource| resource.resource_name.to_string()).collect();
+    let loggers_named_twice = loggers_named_twice(&message.resources);
     for resource in message.resources {
         match alteration(resource) {
             Ok(alteration) if alteration.resource.kind == BROKER_LOGGER => {
-                let is_twice = logger_names.iter().filter(|name| **name == alteration.resource.name).count() > 1;
-                let changed = if is_twice {
+                let changed = if loggers_named_twice.contains(&alteration.resource.name) {
                     Err((ErrorCode::INVALID_REQUEST, AlterConfigError::DuplicateResource.to_string()))
                 } else {
                     change_levels(door, &alteration, validate_only)
@@ -66,6 +65,13 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         let altered = broker.alter_configs(alterations, validate_only).await;
         answer(&request, resources, altered, responses)
     }))
+}
+
+fn loggers_named_twice(resources: &[AlterConfigsResource<'_>]) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    let loggers = resources.iter().filter(|resource| resource.resource_type == BROKER_LOGGER);
+    let names = loggers.map(|resource| resource.resource_name.as_ref());
+    names.filter(|name| !seen.insert(*name)).map(str::to_owned).collect()
 }
 
 fn change_levels(door: &Door, wanted: &ConfigAlteration, validate_only: bool) -> Result<(), (ErrorCode, String)> {

@@ -147,6 +147,20 @@ fn row_49_broker_settings_change_for_one_or_for_all_and_reach_the_topics() {
 }
 
 #[test]
+fn of_loggers_named_twice_none_is_changed() {
+    let kafka = TestDoor::start(&[]);
+    let change: &[Change] = &[("root", SET, Some("WARN"))];
+    let code = |names: &[&str]| {
+        let resources = names.iter().map(|name| resource(BROKER_LOGGER, name, change)).collect();
+        let request = IncrementalAlterConfigsRequest { resources, validate_only: true };
+        let response: IncrementalAlterConfigsResponse<'static> = kafka.call(1, &request);
+        response.responses.iter().map(|result| ErrorCode(result.error_code)).collect::<Vec<_>>()
+    };
+    assert_eq!(code(&["1"]), [ErrorCode::NONE]);
+    assert_eq!(code(&["1", "2", "1"]), [ErrorCode::INVALID_REQUEST; 3]);
+}
+
+#[test]
 fn validating_changes_nothing() {
     let kafka = TestDoor::start(&[]);
     kafka.create("a", 1);

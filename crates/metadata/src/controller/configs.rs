@@ -122,10 +122,11 @@ impl Controller {
     ) -> Decision<Vec<Result<(), AlterConfigError>>> {
         let mut records = Vec::new();
         let mut reply = Vec::with_capacity(alterations.len());
-        for (index, alteration) in alterations.iter().enumerate() {
-            let twice =
-                |other: &(usize, &ConfigAlteration)| other.0 != index && other.1.resource == alteration.resource;
-            let result = if alterations.iter().enumerate().any(|other| twice(&other)) {
+        let mut seen = BTreeSet::new();
+        let again = alterations.iter().filter(|alteration| !seen.insert(&alteration.resource));
+        let named_twice: BTreeSet<&ConfigResource> = again.map(|alteration| &alteration.resource).collect();
+        for alteration in alterations {
+            let result = if named_twice.contains(&alteration.resource) {
                 Err(AlterConfigError::DuplicateResource)
             } else {
                 self.alter(alteration, broker)
