@@ -3,11 +3,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mainstem_env::{Fs, ManualClock, MemFs, SeededRng};
+use mainstem_env::{Fault, Fs, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::BatchBuilder;
-use mainstem_store::{Origin, StoreEnv};
+use mainstem_store::{AppendError, Origin, StoreEnv};
 use mainstem_types::{Offset, PartitionIndex};
 
 use super::*;
@@ -45,21 +45,33 @@ fn node(settings: &[(&str, &str)]) -> Node {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let created = runtime.block_on(broker.create_topics(vec![NewTopic::named("a")], false)).unwrap();
     assert!(created[0].is_ok(), "{created:?}");
-    let log = Arc::clone(broker.topics().by_name("a").unwrap().partition(PartitionIndex(0)).unwrap());
-    for n in 0..55 {
-        let mut builder = BatchBuilder::new();
-        builder.append(TimestampMs(NOW.0 - 24 * HOUR_MS + n), None, Some(&[7; 100_000]), &[]);
-        log.append(&Bytes::from(builder.build().unwrap()), Origin::Client, NOW, true).unwrap();
-    }
+    let log = filled(&broker, "a");
     let node = Node { fs, clock, broker, log };
     assert_eq!(node.files(), 6);
     node
 }
 
+/// The one partition of a topic, with records for six files.
+fn filled(broker: &Broker, topic: &str) -> Arc<Partition> {
+    let log = Arc::clone(broker.topics().by_name(topic).unwrap().partition(PartitionIndex(0)).unwrap());
+    (0..55).for_each(|n| append(&log, n).unwrap());
+    log
+}
+
+fn append(log: &Partition, n: i64) -> Result<(), AppendError> {
+    let mut builder = BatchBuilder::new();
+    builder.append(TimestampMs(NOW.0 - 24 * HOUR_MS + n), None, Some(&[7; 100_000]), &[]);
+    log.append(&Bytes::from(builder.build().unwrap()), Origin::Client, NOW, true).map(|_| ())
+}
+
 impl Node {
     fn files(&self) -> usize {
-        let names = self.fs.read_dir(Path::new("/data/mainstem/shared-0/commitlog")).unwrap();
-        names.iter().filter(|entry| entry.name.len() == 20).count()
+        self.files_of(&self.log)
+    }
+
+    fn files_of(&self, log: &Partition) -> usize {
+        let group = log.log().as_group_partition().unwrap().folder().join("commitlog");
+        self.fs.read_dir(&group).unwrap().iter().filter(|entry| entry.name.len() == 20).count()
     }
 
     fn use_disk(&self, percent: u64) {
@@ -111,6 +123,28 @@ fn past_the_last_mark_the_oldest_files_go_before_their_time_one_after_the_other(
     let start = node.log.log().log_start();
     assert_eq!(start, Offset(50), "what the written file holds stays");
     assert_eq!(node.log.log().log_end(), Offset(55));
+    node.broker.shutdown();
+}
+
+#[test]
+fn a_group_whose_disk_failed_keeps_no_file_of_another_one() {
+    let settings = [
+        ("mainstem.layout", "topic"),
+        ("log.retention.hours", "1000"),
+        ("mainstem.commitlog.disk.used.force.percent", "85"),
+    ];
+    let node = node(&settings);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(node.broker.create_topics(vec![NewTopic::named("b")], false)).unwrap()[0].is_ok());
+    let other = filled(&node.broker, "b");
+    let oldest = node.broker.state.folder.oldest_commit_log_file().unwrap().unwrap().group;
+    let is_oldest = |log: &Partition| log.log().as_group_partition().unwrap().folder() == oldest;
+    let (failed, good) = if is_oldest(&other) { (&other, &node.log) } else { (&node.log, &other) };
+    node.fs.plan_fault(Fault::of(OpKind::Write, 1).on(oldest.to_str().unwrap()));
+    assert!(append(failed, 55).is_err());
+    node.use_disk(86);
+    node.broker.make_room();
+    assert_eq!((node.files_of(failed), node.files_of(good)), (6, 1));
     node.broker.shutdown();
 }
 

@@ -303,15 +303,21 @@ impl DataFolder {
         self.groups.get().map_or_else(Vec::new, |groups| groups.delete(partitions))
     }
 
-    /// Deletes files of commit logs that no partition needs any more; gives their number.
+    /// Deletes files of commit logs that no partition needs any more; gives their number. A group that an error of the disk ended stays as
+    /// it is.
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
-        self.groups().iter().map(|group| group.remove_unneeded()).sum()
+        let removed: Vec<_> = self.groups_alive().map(|group| group.remove_unneeded()).collect();
+        removed.into_iter().sum()
     }
 
-    /// The file of all commit logs that was written before all others, of those that are written no more.
+    /// The file of all commit logs that was written before all others, of those that are written no more and can be deleted.
     pub fn oldest_commit_log_file(&self) -> Result<Option<OldFile>, StorageError> {
-        let oldest = self.groups().iter().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
+        let oldest = self.groups_alive().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
         Ok(oldest.into_iter().flatten().min_by_key(|file| file.modified))
+    }
+
+    fn groups_alive(&self) -> impl Iterator<Item = Arc<GroupLog>> {
+        self.groups().into_iter().filter(|group| group.failure().is_none())
     }
 
     /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole. Gives the log

@@ -223,9 +223,9 @@ impl PartitionLog {
     }
 
     /// Brings the index up to what is durable and writes down how far it is; removes it where it is not wanted. An error costs the next
-    /// look-up time, nothing else.
+    /// look-up time, nothing else. While a look-up is at it, which may read all of the log, it is left to the next checkpoint.
     pub(super) fn checkpoint_keys(&self) {
-        let mut keys = self.keys.lock();
+        let Some(mut keys) = self.keys.try_lock() else { return };
         let done = if self.keys_wanted() { self.save_keys(&mut keys) } else { self.remove_keys(&mut keys) };
         if let Err(error) = done {
             tracing::warn!(partition = %self.partition, "the key index is not brought up to date: {error}");

@@ -82,6 +82,19 @@ fn without_the_setting_there_is_no_index_and_switching_it_off_removes_it() {
 }
 
 #[test]
+fn a_checkpoint_does_not_wait_for_a_look_up() {
+    let (fs, log) = create(indexed());
+    fill_keys(&log, 10);
+    log.flush_blocking().unwrap();
+    let looking_up = log.keys.lock();
+    assert_eq!(log.prepare_checkpoint().unwrap().recovery_point, Offset(10));
+    assert!(!folder_exists(&fs));
+    drop(looking_up);
+    log.prepare_checkpoint().unwrap();
+    assert!(folder_exists(&fs));
+}
+
+#[test]
 fn the_index_goes_on_after_a_stop_and_is_made_again_when_it_is_lost_or_damaged() {
     let (fs, log) = create(indexed());
     fill_keys(&log, 40);
