@@ -1,6 +1,7 @@
 """A data folder on which Mainstem and a real Kafka take turns, one at a time, on the same port."""
 
 import re
+import subprocess
 from pathlib import Path
 
 from peers import Kafka, Mainstem, free_port
@@ -46,15 +47,24 @@ class Folder:
         if broker is self.mainstem:
             assert code == 0, self.log()
         self.check_log()
+        self.verify()
 
     def kill(self):
         broker, self.running = self.running, None
         broker.kill()
+        self.verify()
+
+    def verify(self):
+        """Whatever either of them leaves is sound, also after a kill."""
+        command = [self.mainstem.binary, "verify", "--data-dir", str(self.path)]
+        checked = subprocess.run(command, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
     def end(self):
         """Whatever happened: nothing runs afterwards."""
         if self.running:
-            self.kill()
+            broker, self.running = self.running, None
+            broker.kill()
 
     def log(self):
         """What the broker that was started last has said since, without a Kafka's settings."""
