@@ -177,6 +177,11 @@ impl Partition {
         self.close_waits();
     }
 
+    /// Whether the topic is gone.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::SeqCst)
+    }
+
     /// Ends all waits: the topic is deleted, the log failed, or the broker stops.
     pub(crate) fn close_waits(&self) {
         self.commit_waiters.fail();
@@ -281,7 +286,7 @@ impl Partition {
         isolation: Isolation,
         read: fn(&TopicLog, &ReadRequest) -> Result<Reading, ReadError>,
     ) -> Result<PartitionReading, ReadError> {
-        if self.deleted.load(Ordering::SeqCst) {
+        if self.is_deleted() {
             return Err(ReadError::Closed { partition: self.log.partition().clone() });
         }
         let positions = self.positions();

@@ -156,6 +156,12 @@ fn look_at(
     let max_bytes = left.min(wanted.max_bytes.max(0) as usize) as u32;
     let first = taken == 0;
     if max_bytes == 0 && !first {
+        // Nobody else tells: the deletion was the partition's last change.
+        if partition.is_deleted() {
+            return Ok(PartitionAnswer::error(read_error_code(&ReadError::Closed {
+                partition: partition.log().partition().clone(),
+            })));
+        }
         let positions = partition.positions();
         let aborted = no_aborted(limits);
         return Ok(PartitionAnswer { positions, aborted, ..PartitionAnswer::error(ErrorCode::NONE) });
@@ -212,4 +218,39 @@ fn diverging(partition: &Partition, wanted: &Wanted) -> Result<Option<Diverging>
     }
     let parts = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;
     Ok(parts.then_some(Diverging { epoch, end_offset }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::TestDoor;
+    use mainstem_kafka_wire::messages::DeleteTopicsRequest;
+    use mainstem_types::PartitionIndex;
+
+    #[test]
+    fn a_deleted_partition_is_told_also_where_others_have_taken_all_room() {
+        let kafka = TestDoor::start(&[]);
+        let partition = |name: &str| {
+            kafka.create(name, 1);
+            Ok(Arc::clone(kafka.broker().topics().by_name(name).unwrap().partition(PartitionIndex(0)).unwrap()))
+        };
+        let partitions = [partition("busy"), partition("gone")];
+        kafka.produce("busy", 0, 1);
+        let wanted = ["busy", "gone"].map(|name| {
+            let key = PartitionKey { topic: TopicReference::Name(name.into()), partition: PartitionIndex(0) };
+            let (current_leader_epoch, last_fetched_epoch) = (LeaderEpoch::NONE, LeaderEpoch::NONE);
+            (key, Wanted { fetch_offset: Offset::ZERO, current_leader_epoch, last_fetched_epoch, max_bytes: 1 << 20 })
+        });
+        let limits = Limits { max_bytes: 1, min_bytes: 1, isolation: Isolation::ReadUncommitted };
+        let errors = || {
+            let look = look(&partitions, &wanted, &limits, Disk::MayWait).unwrap();
+            assert!(look.bytes > 1);
+            [look.answers[0].error, look.answers[1].error]
+        };
+        assert_eq!(errors(), [ErrorCode::NONE; 2]);
+        let names = vec!["gone".into()];
+        let _: mainstem_kafka_wire::messages::DeleteTopicsResponse<'static> =
+            kafka.call(5, &DeleteTopicsRequest { topic_names: names, timeout_ms: 10_000, ..Default::default() });
+        assert_eq!(errors(), [ErrorCode::NONE, ErrorCode::NOT_LEADER_OR_FOLLOWER]);
+    }
 }
