@@ -45,7 +45,7 @@ fn a_level_that_changed_is_shown_by_api_versions() {
 fn one_wrong_update_refuses_all() {
     let kafka = TestDoor::start(&[]);
     let before = finalized(&kafka);
-    for wrong in [("transaction.version", 2, 1), ("metadata.version", 7, 3), ("metadata.version", 33, 9), ("", 1, 1)] {
+    for wrong in [("transaction.version", 1, 3), ("metadata.version", 7, 3), ("metadata.version", 33, 9), ("", 1, 1)] {
         let response = ask(&kafka, 2, &[("eligible.leader.replicas.version", 0, 2), wrong]);
         assert_eq!(response.error_code, ErrorCode::INVALID_UPDATE_VERSION.0, "{wrong:?}");
         assert!(response.error_message.is_some());

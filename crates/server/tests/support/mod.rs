@@ -217,6 +217,13 @@ impl Client {
         }
     }
 
+    /// All that comes before the end of the connection.
+    pub fn receive_until_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.socket.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
     pub fn echo(&mut self, correlation: i32) {
         self.send(ECHO, correlation, b"echo");
         assert_eq!(self.receive(), (correlation, b"echo".to_vec()));
