@@ -9,7 +9,7 @@ use mainstem_client::Client;
 use super::load::{self, Load, Reading};
 use super::measure::{Cpu, Outcome};
 use super::options::{Common, ProducerOptions};
-use super::produce::tell;
+use super::produce::measure_with_topic;
 use super::topic::{self, BenchTopic};
 use crate::cluster::parse_timeout;
 
@@ -35,11 +35,7 @@ pub struct BenchConsume {
 
 impl BenchConsume {
     pub async fn run(self) -> anyhow::Result<()> {
-        let client = self.common.cluster.connect().await?;
-        let topic = BenchTopic::open(&client, &self.common).await?;
-        let outcome = self.measure(&client, &topic).await;
-        topic.close(&client).await;
-        tell(&outcome?, self.common.output)
+        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
     }
 
     async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {

@@ -12,7 +12,7 @@ use mainstem_client::{Client, Fetcher, OffsetSpec, TopicPartition};
 use super::load::{self, Load, STAMP_SIZE};
 use super::measure::{self, Cpu, Outcome, Percentiles};
 use super::options::{Common, ProducerOptions};
-use super::produce::{outcome_of, parse_rate, tell};
+use super::produce::{measure_with_topic, outcome_of, parse_rate};
 use super::topic::{self, BenchTopic};
 use crate::cluster::parse_timeout;
 
@@ -52,11 +52,7 @@ impl BenchLatency {
             self.common.size as usize >= STAMP_SIZE,
             "a record needs {STAMP_SIZE} bytes for the time of its sending"
         );
-        let client = self.common.cluster.connect().await?;
-        let topic = BenchTopic::open(&client, &self.common).await?;
-        let outcome = self.measure(&client, &topic).await;
-        topic.close(&client).await;
-        tell(&outcome?, self.common.output)
+        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
     }
 
     async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {

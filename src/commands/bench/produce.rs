@@ -42,11 +42,7 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl BenchProduce {
     pub async fn run(self) -> anyhow::Result<()> {
-        let client = self.common.cluster.connect().await?;
-        let topic = BenchTopic::open(&client, &self.common).await?;
-        let outcome = self.measure(&client, &topic).await;
-        topic.close(&client).await;
-        tell(&outcome?, self.common.output)
+        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
     }
 
     async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {
@@ -76,8 +72,20 @@ pub fn outcome_of(work: &str, produced: &Produced, size: u32, cpu: &Cpu) -> Outc
     }
 }
 
+/// Measures with the topic of the options, which goes again if it was made, and tells the result.
+pub async fn measure_with_topic(
+    options: &Common,
+    measure: impl AsyncFnOnce(&Client, &BenchTopic) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<()> {
+    let client = options.cluster.connect().await?;
+    let topic = BenchTopic::open(&client, options).await?;
+    let outcome = measure(&client, &topic).await;
+    topic.close(&client).await;
+    tell(&outcome?, options.output)
+}
+
 /// Tells a result; one with failed records fails the command.
-pub fn tell(outcome: &Outcome, format: OutputFormat) -> anyhow::Result<()> {
+fn tell(outcome: &Outcome, format: OutputFormat) -> anyhow::Result<()> {
     match format {
         OutputFormat::Json => print_json(outcome)?,
         OutputFormat::Text => print(&outcome.text())?,
