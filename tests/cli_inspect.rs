@@ -256,6 +256,13 @@ fn every_file_that_is_made_from_a_log_is_compared_with_it() {
     });
     assert_offsets(&found, "queue-wrong", "common", LINES as i64, LINES as i64);
 
+    let away = folder.path().join("plain-0.away");
+    fs::rename(folder.path().join("plain-0"), &away).unwrap();
+    let (code, lines) = folder.verify();
+    fs::rename(&away, folder.path().join("plain-0")).unwrap();
+    let missing: Vec<_> = lines.iter().filter(|line| line["problem"] == "partition-missing").collect();
+    assert_eq!((code, missing.len(), &missing[0]["topic"]), (Some(1), 1, &"plain".into()), "{lines:#?}");
+
     let metadata = folder.file("__cluster_metadata-0/", ".log");
     let found = folder.findings_after(&metadata, flip_middle);
     assert!(found.iter().any(|one| one["problem"] == "metadata-damaged"), "{found:#?}");

@@ -9,7 +9,7 @@ use mainstem_store::formats::{checkpoint, clean_shutdown, lock, meta_properties}
 use mainstem_types::{Offset, TopicId, TopicPartition};
 
 use super::report::{About, Report};
-use super::{GROUPS_FOLDER, load, read_small};
+use super::{load, read_small};
 
 const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
@@ -24,7 +24,6 @@ pub(super) struct Facts {
     pub(super) node: Option<i32>,
     /// The id of this folder among those of its node.
     pub(super) directory: Option<TopicId>,
-    pub(super) has_groups: bool,
     recovery_points: OffsetsByPartition,
     log_starts: OffsetsByPartition,
     high_watermarks: OffsetsByPartition,
@@ -46,7 +45,6 @@ impl Facts {
             log_starts: offsets("log-start-offset-checkpoint"),
             high_watermarks: offsets(HIGH_WATERMARKS),
             compacted: offsets("cleaner-offset-checkpoint"),
-            has_groups: entries.iter().any(|entry| entry.is_dir && entry.name == GROUPS_FOLDER),
             ..Facts::default()
         };
         let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);

@@ -170,7 +170,9 @@ impl Check<'_, '_, '_> {
             if found.contains(&partition) {
                 continue;
             }
-            if in_files && !self.facts.has_groups {
+            // A broker may be killed before it has made the folder of a new partition.
+            let had_files = self.facts.clean || self.facts.high_watermark(&partition).is_some();
+            if in_files && had_files {
                 let detail = "the metadata gives this node the partition, and its folder is not there: all of its records are missing";
                 self.report.finding("partition-missing", About::partition(&partition), detail);
             } else {
