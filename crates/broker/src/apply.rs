@@ -64,10 +64,12 @@ impl State {
         }
         match self.config.load().with_dynamic(image.configs(&shared), image.configs(&own)) {
             Ok(config) => {
+                let config = Arc::new(config);
+                self.config.store(Arc::clone(&config));
+                // After the new settings are there: see `Broker::watch_config`.
                 if let Some(watcher) = self.config_watcher.get() {
                     watcher(&config);
                 }
-                self.config.store(Arc::new(config));
             }
             // Checked before it was recorded; a folder from elsewhere may hold what this broker does not take.
             Err(error) => tracing::warn!("settings in the metadata are not applied: {error}"),

@@ -70,7 +70,14 @@ impl Broker {
     /// watcher: a second one is not told.
     pub fn watch_config(&self, watcher: ConfigWatcher) {
         let watching = self.state.config_watcher.get_or_init(|| watcher);
-        watching(&self.config());
+        loop {
+            let config = self.state.config.load_full();
+            watching(&config);
+            // Who changed them meanwhile may have told the watcher before this did.
+            if Arc::ptr_eq(&config, &self.state.config.load()) {
+                return;
+            }
+        }
     }
 
     /// What the metadata says.
