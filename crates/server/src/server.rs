@@ -1,6 +1,6 @@
 //! A whole node from its configuration: binds, opens what it serves, accepts, and ends in the opposite order.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use mainstem_metadata::config::{BrokerConfig, Durability, Listener};
 use crate::counters::Totals;
 use crate::descriptors::Shares;
 use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
+use crate::hosts::HostLimits;
 use crate::listener::{Listen, SocketOptions};
 use crate::protocol::Protocol;
 
@@ -49,7 +50,8 @@ impl Server {
         ) -> Result<Opened<P>, Box<dyn std::error::Error + Send + Sync>>,
     ) -> Result<RunningServer, StartError> {
         let grace = Duration::from_millis(config.connections.grace_ms.max(0) as u64);
-        let front = BoundFront::bind(front_config(&config))?;
+        let hosts = HostLimits::default();
+        let front = BoundFront::bind(front_config(&config, &hosts))?;
         let advertised = advertised(&config.advertised_listeners, &front.addresses())?;
         config.advertise(advertised.clone());
         let mut report = start_report(&config, &front.addresses());
@@ -58,7 +60,7 @@ impl Server {
         let protocol = Arc::clone(&opened.protocol);
         let front = front.serve(opened.protocol);
         let changing = front.changing();
-        protocol.watch_config(Box::new(move |config| changing.apply(&front_config(config))));
+        protocol.watch_config(Box::new(move |config| changing.apply(&front_config(config, &hosts))));
         Ok(RunningServer { front, shutdown: opened.shutdown, advertised, report, grace })
     }
 }
@@ -152,7 +154,7 @@ fn exposure(config: &BrokerConfig) -> &'static str {
 }
 
 /// The part of the configuration that the front needs.
-pub fn front_config(config: &BrokerConfig) -> FrontConfig {
+pub(crate) fn front_config(config: &BrokerConfig, hosts: &HostLimits) -> FrontConfig {
     let listeners = config.listeners.iter().map(|listener| Listen {
         name: listener.name.as_str().into(),
         host: listener.host.clone(),
@@ -172,11 +174,7 @@ pub fn front_config(config: &BrokerConfig) -> FrontConfig {
         requests_in_flight_bytes_max: u64::try_from(budget).unwrap_or(u64::MAX),
         connections_max: size(connections.max.into()).min(Shares::of_this_process().connections),
         connections_per_ip_max: size(connections.max_per_ip.into()),
-        connections_per_ip_overrides: connections
-            .max_per_ip_overrides
-            .iter()
-            .flat_map(|(host, count)| resolve(host).into_iter().map(|ip| (ip, size((*count).into()))))
-            .collect(),
+        connections_per_ip_overrides: hosts.by_address(&connections.max_per_ip_overrides),
         idle: u64::try_from(connections.max_idle_ms).ok().filter(|ms| *ms > 0).map(Duration::from_millis),
         pipelined_requests_max: size(connections.requests_max.into()),
         output_bytes_max: size(connections.output_max_bytes),
@@ -197,20 +195,6 @@ fn socket_options(config: &BrokerConfig, defaults: &SocketOptions) -> SocketOpti
         },
         receive_buffer_bytes: set("socket.receive.buffer.bytes", connections.receive_buffer_bytes),
         send_buffer_bytes: set("socket.send.buffer.bytes", connections.send_buffer_bytes),
-    }
-}
-
-/// The addresses of a host in `max.connections.per.ip.overrides`.
-fn resolve(host: &str) -> Vec<IpAddr> {
-    use std::net::ToSocketAddrs;
-    match (host, 0).to_socket_addrs() {
-        Ok(addresses) => addresses.map(|address| address.ip().to_canonical()).collect(),
-        Err(error) => {
-            tracing::warn!(
-                "max.connections.per.ip.overrides: {host} has no address, its limit does not apply: {error}"
-            );
-            Vec::new()
-        }
     }
 }
 

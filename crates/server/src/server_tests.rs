@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Mutex;
 
 use bytes::Bytes;
@@ -122,21 +123,24 @@ fn limits_and_threads_that_change_hold_for_new_connections() {
 
 #[test]
 fn the_front_takes_its_limits_from_the_configuration() {
-    let front = front_config(&config(&[
-        ("max.connections", "5"),
-        ("max.connections.per.ip", "4"),
-        ("max.connections.per.ip.overrides", "127.0.0.9:3"),
-        ("connections.max.idle.ms", "-1"),
-        ("socket.request.max.bytes", "2000000"),
-        ("queued.max.request.bytes", "3000000"),
-        ("num.network.threads", "7"),
-        ("socket.send.buffer.bytes", "200000"),
-    ]));
+    let front = front_config(
+        &config(&[
+            ("max.connections", "5"),
+            ("max.connections.per.ip", "4"),
+            ("max.connections.per.ip.overrides", "127.0.0.9:3"),
+            ("connections.max.idle.ms", "-1"),
+            ("socket.request.max.bytes", "2000000"),
+            ("queued.max.request.bytes", "3000000"),
+            ("num.network.threads", "7"),
+            ("socket.send.buffer.bytes", "200000"),
+        ]),
+        &HostLimits::default(),
+    );
     assert_eq!((front.connections_max, front.connections_per_ip_max), (5, 4));
     assert_eq!(front.connections_per_ip_overrides.get(&IpAddr::from([127, 0, 0, 9])), Some(&3));
     assert_eq!((front.idle, front.request_bytes_max, front.requests_in_flight_bytes_max), (None, 2_000_000, 3_000_000));
     assert_eq!((front.reactors, front.sockets.send_buffer_bytes, front.sockets.backlog), (7, Some(200_000), 1024));
-    let plain = front_config(&config(&[]));
+    let plain = front_config(&config(&[]), &HostLimits::default());
     assert_eq!(plain.idle, Some(Duration::from_secs(600)));
     assert_eq!((plain.sockets.send_buffer_bytes, plain.requests_in_flight_bytes_max), (None, 256 << 20));
 }
