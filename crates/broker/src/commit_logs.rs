@@ -50,8 +50,9 @@ pub(crate) fn make_room(state: &State) {
         if force >= 100 || used_percent(state).is_none_or(|used| used <= force) {
             return;
         }
-        match state.folder.oldest_commit_log_file() {
-            Ok(Some(oldest)) if delete(state, &oldest) => {}
+        match state.folder.oldest_commit_log_files() {
+            // The oldest that can go: what is not committed keeps its own file, not those of other groups.
+            Ok(oldest) if oldest.iter().any(|file| delete(state, file)) => {}
             Ok(_) => return,
             Err(error) => return tracing::error!("the oldest commit log file is not deleted: {error}"),
         }

@@ -310,10 +310,12 @@ impl DataFolder {
         removed.into_iter().sum()
     }
 
-    /// The file of all commit logs that was written before all others, of those that are written no more and can be deleted.
-    pub fn oldest_commit_log_file(&self) -> Result<Option<OldFile>, StorageError> {
+    /// The oldest file of each commit log, of those that are written no more and can be deleted; what was written first comes first.
+    pub fn oldest_commit_log_files(&self) -> Result<Vec<OldFile>, StorageError> {
         let oldest = self.groups_alive().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
-        Ok(oldest.into_iter().flatten().min_by_key(|file| file.modified))
+        let mut oldest: Vec<_> = oldest.into_iter().flatten().collect();
+        oldest.sort_by_key(|file| file.modified);
+        Ok(oldest)
     }
 
     fn groups_alive(&self) -> impl Iterator<Item = Arc<GroupLog>> {
