@@ -137,7 +137,7 @@ fn a_group_whose_disk_failed_keeps_no_file_of_another_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert!(runtime.block_on(node.broker.create_topics(vec![NewTopic::named("b")], false)).unwrap()[0].is_ok());
     let other = filled(&node.broker, "b");
-    let oldest = node.broker.state.folder.oldest_commit_log_files().unwrap()[0].group;
+    let oldest = node.broker.state.folder.oldest_commit_log_files().unwrap().remove(0).group;
     let is_oldest = |log: &Partition| log.log().as_group_partition().unwrap().folder() == oldest;
     let (failed, good) = if is_oldest(&other) { (&other, &node.log) } else { (&node.log, &other) };
     node.fs.plan_fault(Fault::of(OpKind::Write, 1).on(oldest.to_str().unwrap()));
