@@ -61,7 +61,6 @@ impl DataFolder {
     pub fn open(env: &Arc<StoreEnv>, path: &Path) -> Result<(DataFolder, FolderReport), OpenError> {
         let fs = env.fs.as_ref();
         fs.create_dir_all_synced(path).map_err(io_error(path))?;
-        reserve::release_if_needed(fs, path);
         let lock = take_lock(env, path)?;
         let mut report = classify::classify(fs, path)?;
         let mut known = Known::load(fs, path, &mut report.unreadable)?;
@@ -246,6 +245,8 @@ fn take_lock(env: &StoreEnv, path: &Path) -> Result<Arc<dyn File>, OpenError> {
         let holder = holder.map_or_else(String::new, |id| format!(" (process {id})"));
         return Err(OpenError::Locked { path: path.to_owned(), holder });
     }
+    // Only now: the reserve of a folder in use is not ours to give back.
+    reserve::release_if_needed(env.fs.as_ref(), path);
     let bytes = lock::encode(std::process::id());
     file.set_len(0).and_then(|()| file.write_all_at(&bytes, 0)).map_err(io_error(&lock_path))?;
     Ok(file)

@@ -29,7 +29,9 @@ impl DataFolder {
         let (fs, path) = (self.env.fs.as_ref(), self.path.join(FILE_NAME));
         let take = || {
             if !fs.exists(&path)? && fs.free_space(&self.path)? >= 4 * BYTES {
-                fs.open(&path, &OpenOptions::create())?.allocate_keep_size(0, BYTES)?;
+                let file = fs.open(&path, &OpenOptions::create())?;
+                // A file without its space would look like one with it to the next who asks.
+                file.allocate_keep_size(0, BYTES).or_else(|error| fs.remove_file(&path).and(Err(error)))?;
             }
             io::Result::Ok(())
         };

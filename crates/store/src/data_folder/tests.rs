@@ -66,6 +66,25 @@ fn a_folder_is_used_by_one_process_at_a_time() {
 }
 
 #[test]
+fn the_reserve_is_given_back_on_a_full_disk_by_whoever_holds_the_folder() {
+    let fs = MemFs::new();
+    let has_reserve = |fs: &MemFs| names(fs).contains(&reserve::FILE_NAME.to_owned());
+    fs.set_free_space(64 << 20);
+    let (folder, _) = open_on(&fs);
+    fs.plan_fault(Fault::of(OpKind::Allocate, 1).on(reserve::FILE_NAME).with(FaultAction::NoSpace));
+    folder.keep_reserve();
+    assert!(!has_reserve(&fs), "a file without its space");
+    folder.keep_reserve();
+    assert!(has_reserve(&fs));
+    fs.set_free_space(0);
+    assert!(DataFolder::open(&env_on(&fs).0, Path::new(PATH)).is_err());
+    assert!(has_reserve(&fs), "it belongs to the first");
+    drop(folder);
+    open_on(&fs);
+    assert!(!has_reserve(&fs));
+}
+
+#[test]
 fn a_clean_stop_is_recognised_and_leaves_kafka_s_files() {
     use mainstem_env::Fs;
     let fs = MemFs::new();
