@@ -43,7 +43,7 @@ pub struct BenchMatrix {
     quick: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: partition,topic,shared]")]
     layouts: Vec<String>,
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: os,disk,memory; quick: os,disk]")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: os,disk]")]
     durabilities: Vec<String>,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: 1,64,1000,10000; quick: 1,64]")]
     partitions: Vec<i32>,
@@ -119,8 +119,7 @@ impl BenchMatrix {
             if given.is_empty() { default.iter().map(|&text| text.to_owned()).collect() } else { given.to_vec() }
         };
         let layouts = texts(&self.layouts, &["partition", "topic", "shared"]);
-        let durabilities =
-            texts(&self.durabilities, if self.quick { &["os", "disk"] } else { &["os", "disk", "memory"] });
+        let durabilities = texts(&self.durabilities, &["os", "disk"]);
         let partitions = numbers(&self.partitions, if self.quick { &[1, 64] } else { &[1, 64, 1000, 10_000] });
         let sizes = numbers(&self.sizes, if self.quick { &[1024] } else { &[100, 1024, 10_240] });
         let producers = numbers(&self.producers, if self.quick { &[1, 8] } else { &[1, 8, 64] });
