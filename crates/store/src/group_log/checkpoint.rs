@@ -32,7 +32,7 @@ impl GroupLog {
     pub(super) fn checkpoint_with(&self, last: &mut Last) -> Result<(), StorageError> {
         self.core.check_alive()?;
         let end = self.core.log.end();
-        let (states, unsynced) = self.collect()?;
+        let (states, unsynced) = self.collect(self.partitions())?;
         self.core.flush()?;
         let indexes = self.sync_views(&unsynced)?;
         self.write_checkpoint(last, end, states, indexes)
@@ -40,13 +40,20 @@ impl GroupLog {
 
     /// The state of each partition, with what of its queue is to be synced.
     #[allow(clippy::type_complexity)] // reason: two lists that go separate ways at once.
-    fn collect(&self) -> Result<(Vec<PartitionState>, Vec<(Arc<GroupPartition>, Unsynced)>), StorageError> {
+    fn collect(
+        &self,
+        partitions: Vec<Arc<GroupPartition>>,
+    ) -> Result<(Vec<PartitionState>, Vec<(Arc<GroupPartition>, Unsynced)>), StorageError> {
         let mut states = Vec::new();
         let mut unsynced = Vec::new();
-        for partition in self.partitions() {
+        for partition in partitions {
             // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
             let _order = partition.appending.lock();
             let mut state = partition.state.lock();
+            // Its topic was deleted meanwhile: the queue is gone, and the folder may be that of another topic of the name by now.
+            if state.closed && self.partition(partition.topic_id, partition.partition.partition).is_none() {
+                continue;
+            }
             if let Err(error) = state.queue.write(self.core.fs()) {
                 // Who is told of an error may look at the log.
                 drop(state);
@@ -150,6 +157,35 @@ impl GroupLog {
         match self.core.log.journal.close() {
             Ok(_) => Ok(()),
             Err(mainstem_journal::CloseError::Failed(failure)) => Err(super::flush::storage_error(&failure)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{config, create, expect_filled, fill, live_of, make, open_with};
+
+    #[test]
+    fn a_topic_that_is_deleted_during_a_checkpoint_ends_nothing_and_touches_no_other_of_its_name() {
+        for appended in [3, 300] {
+            let (fs, group, logs) = create();
+            fill(&logs[0], appended);
+            fill(&logs[2], 3);
+            // What a checkpoint took along before the topic was deleted, created again, and written to.
+            let partitions = group.partitions();
+            fill(&logs[0], 3);
+            group.delete(&[logs[0].key()]).unwrap();
+            let again = live_of("orders", 9, 0, config());
+            let new = make(&group, &again);
+            fill(&new, 70);
+            let (states, _) = group.collect(partitions).unwrap();
+            assert_eq!(states.len(), 2, "nothing is said of it");
+            assert!(group.failure().is_none());
+            group.close().unwrap();
+            drop((logs, new, group));
+            let (group, report) = open_with(&fs, &[again.clone(), live_of("thin", 8, 0, config())], true);
+            assert_eq!((report.views_rebuilt, report.bytes_replayed), (0, 0), "{report:?}");
+            expect_filled(&group.partition(again.topic_id, again.name.partition).unwrap(), 0..70);
         }
     }
 }

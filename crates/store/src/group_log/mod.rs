@@ -20,7 +20,7 @@
 //!
 //! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the commit
 //! log's (held across the write of one entry) → `state` of a partition (held for moments, and across the page-cache write of its consume
-//! queue) → those of the key index, the journal and the durability.
+//! queue) → those of the list of partitions, the key index, the journal and the durability.
 
 mod append;
 mod checkpoint;
