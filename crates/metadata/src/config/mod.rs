@@ -33,6 +33,7 @@ pub use sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
+pub(crate) use topic_config::{CLEANUP_POLICY, NO_COMPACTION};
 pub use topic_config::{CompressionType, Durability, KeyIndex, Layout, TimestampType, TopicConfig};
 pub use topic_table::{topic_config_definition, topic_config_definitions};
 pub use without_effect::reason_without_effect;

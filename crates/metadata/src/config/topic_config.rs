@@ -123,16 +123,22 @@ pub struct TopicConfig {
     pub segment_ms: i64,
 }
 
+pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
+pub(crate) const NO_COMPACTION: &str = "compaction exists with mainstem.layout=partition only";
+
 impl TopicConfig {
     /// What a topic with these overrides has on a broker with this configuration.
     pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<TopicConfig, ConfigError> {
         if overrides.is_empty() {
             return Ok(broker.log.topic_defaults.clone());
         }
-        Self::from_values(|definition| match overrides.get(definition.name) {
+        let resolved = Self::from_values(|definition| match overrides.get(definition.name) {
             Some(text) => Some(text.clone()),
             None => broker.topic_default(definition),
-        })
+        })?;
+        // A default that says compact came after the topic, and cannot be meant for it: its records stay.
+        let can_compact = resolved.layout == Layout::Partition || overrides.contains_key(CLEANUP_POLICY);
+        Ok(TopicConfig { cleanup_compact: resolved.cleanup_compact && can_compact, ..resolved })
     }
 
     /// Checks overrides as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no contradiction.
@@ -151,9 +157,9 @@ impl TopicConfig {
         }
         if resolved.cleanup_compact && resolved.layout != Layout::Partition {
             return Err(ConfigError::Conflict {
-                key: "cleanup.policy".to_string(),
+                key: CLEANUP_POLICY.to_string(),
                 value: "compact".to_string(),
-                reason: "compaction exists with mainstem.layout=partition only".to_string(),
+                reason: NO_COMPACTION.to_string(),
             });
         }
         if overrides.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
@@ -184,7 +190,7 @@ impl TopicConfig {
     }
 
     fn from_parsed(values: &Values) -> TopicConfig {
-        let policy = values.list("cleanup.policy");
+        let policy = values.list(CLEANUP_POLICY);
         TopicConfig {
             cleanup_delete: policy.iter().any(|item| item == "delete"),
             cleanup_compact: policy.iter().any(|item| item == "compact"),

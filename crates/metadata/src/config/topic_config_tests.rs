@@ -51,6 +51,20 @@ fn an_override_wins_over_the_server() {
 }
 
 #[test]
+fn compaction_is_not_inherited_where_it_does_not_exist() {
+    let policy = |layout: &str, default: &str| {
+        let config =
+            TopicConfig::validate(&map(&[("mainstem.layout", layout)]), &broker(&[("log.cleanup.policy", default)]));
+        config.map(|config| (config.cleanup_compact, config.cleanup_delete)).unwrap()
+    };
+    assert_eq!(policy("partition", "compact"), (true, false));
+    assert_eq!(policy("shared", "compact"), (false, false), "kept for ever, as a compacted topic is by time and size");
+    assert_eq!(policy("topic", "compact,delete"), (false, true));
+    let own = map(&[("mainstem.layout", "shared"), ("cleanup.policy", "compact")]);
+    assert!(TopicConfig::validate(&own, &broker(&[])).unwrap_err().to_string().contains(NO_COMPACTION));
+}
+
+#[test]
 fn row_47_kafka_s_keys_are_accepted_and_others_refused() {
     let server = broker(&[]);
     let streams = [

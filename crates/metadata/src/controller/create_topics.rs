@@ -8,7 +8,9 @@ use mainstem_types::{TopicId, TopicNameError, validate_topic_name};
 
 use super::configs::LAYOUT;
 use super::{AssignmentError, CLUSTER_METADATA_TOPIC, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
-use crate::config::{BrokerConfig, ConfigEntry, ConfigError, Layout, TopicConfig, topic_config_entries};
+use crate::config::{
+    BrokerConfig, CLEANUP_POLICY, ConfigEntry, ConfigError, Layout, NO_COMPACTION, TopicConfig, topic_config_entries,
+};
 use crate::image::ConfigResource;
 
 /// A topic that somebody wants.
@@ -103,7 +105,7 @@ pub fn offsets_topic(broker: &BrokerConfig, active_brokers: usize) -> NewTopic {
         assignments: Vec::new(),
         configs: vec![
             set("compression.type", "producer".to_string()),
-            set("cleanup.policy", "compact".to_string()),
+            set(CLEANUP_POLICY, "compact".to_string()),
             set("segment.bytes", broker.offsets.topic_segment_bytes.to_string()),
         ],
     }
@@ -157,7 +159,8 @@ impl Controller {
         self.check_name(&topic.name, collisions)?;
         let mut overrides = overrides(topic)?;
         fix_layout(&mut overrides, broker)?;
-        TopicConfig::validate(&overrides, broker)?;
+        let config = TopicConfig::validate(&overrides, broker)?;
+        check_inherited_policy(&overrides, &config, broker)?;
         let replicas = self.replicas(topic, index, broker, *partitions_left)?;
         *partitions_left -= replicas.len();
         collisions.add(&topic.name);
@@ -290,6 +293,21 @@ fn fix_layout(overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -
         overrides.insert(LAYOUT.to_string(), layout.name().to_string());
     }
     Ok(())
+}
+
+/// Nobody is to wait for a compaction that the broker's default promises.
+fn check_inherited_policy(
+    overrides: &BTreeMap<String, String>,
+    config: &TopicConfig,
+    broker: &BrokerConfig,
+) -> Result<(), ConfigError> {
+    let inherits = !overrides.contains_key(CLEANUP_POLICY) && broker.log.topic_defaults.cleanup_compact;
+    if !inherits || config.layout == Layout::Partition {
+        return Ok(());
+    }
+    let reason =
+        format!("it is the brokers' default, and {NO_COMPACTION}: give the topic a {CLEANUP_POLICY} of its own");
+    Err(ConfigError::Conflict { key: CLEANUP_POLICY.to_string(), value: "compact".to_string(), reason })
 }
 
 pub(super) fn config_record(topic: &str, key: &str, value: &str) -> MetadataRecord<'static> {

@@ -57,6 +57,21 @@ fn the_layout_that_the_broker_gives_is_written_down_with_the_topic() {
 }
 
 #[test]
+fn a_topic_that_cannot_be_compacted_does_not_inherit_that_it_is_to_be() {
+    let controller = running();
+    let compacting = broker(&[("log.cleanup.policy", "compact,delete")]);
+    let with = |configs: &[(&str, &str)]| {
+        let configs = configs.iter().map(|(key, value)| (key.to_string(), Some(value.to_string()))).collect();
+        let topic = NewTopic { configs, ..topic("a") };
+        controller.create_topics(&[topic], false, &compacting, &mut ids()).reply.remove(0)
+    };
+    let refused = with(&[("mainstem.layout", "shared")]).unwrap_err().to_string();
+    assert!(refused.contains("it is the brokers' default") && refused.contains("mainstem.layout=partition only"));
+    assert!(with(&[("mainstem.layout", "shared"), ("cleanup.policy", "delete")]).is_ok());
+    assert!(with(&[]).is_ok());
+}
+
+#[test]
 fn row_46_counts_that_make_no_sense_are_refused_with_kafka_s_codes() {
     let controller = running();
     let counts = |partitions, replication_factor| NewTopic { partitions, replication_factor, ..topic("a") };
