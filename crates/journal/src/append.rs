@@ -26,35 +26,59 @@ impl Journal {
     ///
     /// Appends are taken in the order of the calls. Never rolls by itself: ask [`Journal::needs_roll`] first.
     pub fn append(&self, parts: &[IoSlice<'_>]) -> Result<Location, AppendError> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let mut state = self.state.lock();
+        let at = self.next_entry(&state)?;
+        if state.unwritten.is_some() {
+            self.write_out_locked(&mut state)?;
+        }
+        self.write_entry(&mut state, at, parts)
+    }
+
+    /// Where the next entry goes, if entries are taken.
+    pub(crate) fn next_entry(&self, state: &MutexGuard<'_, AppendState>) -> Result<Location, AppendError> {
         if let Some(failure) = self.failure() {
             return Err(AppendError::Failed(failure));
         }
         if state.closed {
             return Err(AppendError::Closed { dir: self.dir.to_path_buf() });
         }
-        let Some(at) = state.end else { return Err(AppendError::NoSegment { dir: self.dir.to_path_buf() }) };
-        let active = match self.active(&mut state) {
-            Ok(Some(active)) => active,
-            Ok(None) => return Err(AppendError::NoSegment { dir: self.dir.to_path_buf() }),
-            Err(source) => {
-                return Err(AppendError::Open { path: self.path(at.segment), source: Arc::new(source) });
-            }
-        };
+        state.end.ok_or_else(|| AppendError::NoSegment { dir: self.dir.to_path_buf() })
+    }
+
+    /// Writes an entry to the page cache, behind everything else, all of which is written.
+    pub(crate) fn write_entry(
+        &self,
+        state: &mut MutexGuard<'_, AppendState>,
+        at: Location,
+        parts: &[IoSlice<'_>],
+    ) -> Result<Location, AppendError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let active = self.active_for(state, at)?;
         let end = at.plus(bytes as u64);
-        self.reserve(&mut state, &active, end.position);
+        self.reserve(state, &active, end.position);
         active.segment.note_write();
         if let Err(error) = active.file.write_all_vectored_at(parts, at.position) {
-            return Err(self.take_back(&mut state, &active, at, bytes, error));
+            return Err(self.take_back(state, &active, at, bytes, error));
         }
         // Readers may see the bytes from here on; they are all written.
         active.segment.set_len(end.position);
         state.end = Some(end);
-        self.note_writeback(&mut state, &active, end.position);
-        let options = state.options;
-        self.tail.append(&self.host.tail_budget, options.tail_cache_bytes, at, parts);
+        self.note_writeback(state, &active, end.position);
+        self.tail.append(&self.host.tail_budget, state.options.tail_cache_bytes, at, parts);
         Ok(at)
+    }
+
+    /// The active segment, with its file opened, for a write at `at`.
+    pub(crate) fn active_for(
+        &self,
+        state: &mut MutexGuard<'_, AppendState>,
+        at: Location,
+    ) -> Result<Active, AppendError> {
+        match self.active(state) {
+            Ok(Some(active)) => Ok(active),
+            Ok(None) => Err(AppendError::NoSegment { dir: self.dir.to_path_buf() }),
+            Err(source) => Err(AppendError::Open { path: self.path(at.segment), source: Arc::new(source) }),
+        }
     }
 
     /// Whether an entry of `bytes` bytes would make the active segment larger than `segment_bytes`, or there is no segment
@@ -80,6 +104,9 @@ impl Journal {
                 return Err(RollError::NotAfter { dir: self.dir.to_path_buf(), base, active: end.segment });
             }
             _ => {}
+        }
+        if state.unwritten.is_some() {
+            self.write_out_locked(&mut state).map_err(|error| self.write_out_before_roll(&state, error))?;
         }
         let file = self.create_segment(base)?;
         self.note_sealed_writeback(&mut state);
@@ -109,7 +136,7 @@ impl Journal {
     }
 
     /// Reserves blocks ahead of `end`, once the segment has become a busy one.
-    fn reserve(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
+    pub(crate) fn reserve(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
         if end <= RESERVE_FROM_BYTES || end <= state.reserved_to || state.reserve_refused || !state.options.preallocate
         {
             return;
@@ -131,7 +158,7 @@ impl Journal {
     }
 
     /// Has the bytes before `end` written, whole pages of them, when they are enough.
-    fn note_writeback(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
+    pub(crate) fn note_writeback(&self, state: &mut MutexGuard<'_, AppendState>, active: &Active, end: u64) {
         let step = state.options.writeback_bytes;
         let dirty = end.saturating_sub(state.written_back_to);
         if step == 0 || dirty < step || !self.host.writeback.is_running() {
@@ -167,8 +194,7 @@ impl Journal {
         bytes: usize,
         error: io::Error,
     ) -> AppendError {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        if !full {
+        if !is_full(&error) {
             return AppendError::Failed(self.fail("write", at.segment, error));
         }
         // A part may have been written; what follows the end must be nothing when the next entry goes there.
@@ -183,4 +209,8 @@ impl Journal {
         state.reserve_refused = true;
         AppendError::DiskFull { dir: self.dir.to_path_buf(), bytes: bytes as u64 }
     }
+}
+
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

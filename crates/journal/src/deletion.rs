@@ -97,6 +97,9 @@ impl Journal {
         if state.closed {
             return Err(TruncateError::Closed { dir: self.dir.to_path_buf() });
         }
+        self.write_out_locked(&mut state)
+            .map_err(|error| self.write_out_failure(&state, error))
+            .map_err(TruncateError::Failed)?;
         let segment = self.segment(to.segment)?;
         let (len, file) = (self.len_of(&segment)?, self.file_of(&segment)?);
         if to.position > len {

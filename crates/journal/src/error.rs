@@ -56,6 +56,8 @@ pub enum RollError {
     Occupied { path: PathBuf },
     #[error("journal file {} cannot be created: {source}", path.display())]
     Create { path: PathBuf, source: Arc<io::Error> },
+    #[error("journal file {}: what is in memory alone must be written before a new segment begins: {source}", path.display())]
+    WriteOut { path: PathBuf, source: Arc<io::Error> },
 }
 
 /// Why bytes cannot be read.

@@ -31,13 +31,16 @@ struct Dirty {
 impl Journal {
     /// Makes every append before the call durable, on the calling thread, and returns up to where. `None`: there is no segment.
     ///
+    /// Where the disk is too full for what is in memory alone, that is not covered: the location says so. It is written when there is room,
+    /// and if somebody asked for a flush meanwhile, synced.
+    ///
     /// Flushes of one journal run one after the other; appends go on meanwhile.
     pub fn flush(&self) -> Result<Option<Location>, Arc<JournalFailure>> {
         let _order = self.flush_order.lock();
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        let Some(round) = self.begin_round() else { return Ok(self.durable()) };
+        let Some(round) = self.begin_round()? else { return Ok(self.durable()) };
         for dirty in &round.segments {
             self.sync_segment(dirty)?;
         }
@@ -51,13 +54,14 @@ impl Journal {
     }
 
     /// What is not durable at this moment; `None` if everything is.
-    fn begin_round(&self) -> Option<Round> {
+    fn begin_round(&self) -> Result<Option<Round>, Arc<JournalFailure>> {
         let mut state = self.state.lock();
-        let target = state.end?;
+        let Some(target) = self.written_for_flush(&mut state)? else { return Ok(None) };
         let durable = *self.durable.lock();
+        debug_assert!(durable <= target && Some(target) <= state.end, "{durable} ≤ {target} ≤ {:?}", state.end);
         let sync_dir = std::mem::take(&mut state.dir_dirty);
         if target <= durable && !sync_dir {
-            return None;
+            return Ok(None);
         }
         let segments = self.segments.read();
         let first = segments.partition_point(|segment| segment.base < durable.segment);
@@ -68,7 +72,7 @@ impl Journal {
         };
         // Appends wait meanwhile: what they write later is for the next round.
         let segments = segments[first..].iter().filter(|segment| segment.take_unsynced()).map(dirty).collect();
-        Some(Round { target, sync_dir, segments })
+        Ok(Some(Round { target, sync_dir, segments }))
     }
 
     fn sync_segment(&self, dirty: &Dirty) -> Result<(), Arc<JournalFailure>> {

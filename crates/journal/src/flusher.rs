@@ -115,17 +115,22 @@ impl Shared {
 
     fn flush(&self, journal: &Arc<Journal>) {
         journal.flush_status.store(RUNNING, Ordering::Release);
-        let result = journal.flush();
-        if let Some(observer) = journal.observer.get().and_then(|observer| observer.upgrade()) {
-            match result {
-                Ok(Some(up_to)) => observer.on_durable(up_to),
-                Ok(None) => {}
-                Err(failure) => observer.on_failed(&failure),
-            }
-        }
+        flush_and_tell(journal);
         if mark_done(&journal.flush_status) {
             // No other thread is woken for it: this one looks at the queue next.
             self.queue.lock().journals.push_back(Arc::clone(journal));
+        }
+    }
+}
+
+/// Flushes on this thread, and tells the journal's observer.
+pub(crate) fn flush_and_tell(journal: &Journal) {
+    let result = journal.flush();
+    if let Some(observer) = journal.observer.get().and_then(|observer| observer.upgrade()) {
+        match result {
+            Ok(Some(up_to)) => observer.on_durable(up_to),
+            Ok(None) => {}
+            Err(failure) => observer.on_failed(&failure),
         }
     }
 }

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::segment::Segment;
 use crate::tail_cache::TailCache;
+use crate::unwritten::Unwritten;
 use crate::{
     CloseError, DurabilityObserver, EntryScanner, JournalFailure, JournalHost, JournalOptions, Location, OpenError,
     RecoverFrom, RecoveryReport, SegmentBase,
@@ -54,6 +55,8 @@ pub(crate) struct AppendState {
     /// Up to which position of the active segment the system was told to begin writing.
     pub(crate) written_back_to: u64,
     pub(crate) closed: bool,
+    /// What of the active segment is in memory alone. Absent as long as nobody appends to memory.
+    pub(crate) unwritten: Option<Box<Unwritten>>,
     /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
     pub(crate) deleted: Vec<PathBuf>,
 }
@@ -85,6 +88,7 @@ impl Journal {
             reserve_refused: false,
             written_back_to: recovered.end.map_or(0, |end| end.position),
             closed: false,
+            unwritten: None,
             deleted: Vec::new(),
         };
         let journal = Journal {
@@ -138,14 +142,16 @@ impl Journal {
         self.failure.get().cloned()
     }
 
-    /// Makes everything durable, gives reserved space back and refuses later appends. Returns the end, which a later
+    /// Writes and makes everything durable, gives reserved space back and refuses later appends. Returns the end, which a later
     /// [`RecoverFrom::Checkpoint`] takes; after `Ok` the journal can be opened with [`RecoverFrom::Clean`].
     ///
     /// Dropping a journal without this is a crash to the next [`Journal::open`].
     pub fn close(&self) -> Result<Option<Location>, CloseError> {
         self.state.lock().closed = true;
         let durable = self.flush()?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
+        self.release_unwritten(&mut state);
         if let (Some(segment), Some(end)) = (&state.active, state.end) {
             let file = self.open_file(segment);
             file.and_then(|file| self.release_reserved(segment, file.as_ref(), end.position))
@@ -206,5 +212,8 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.tail.clear(&self.host.tail_budget);
+        if let Some(unwritten) = self.state.get_mut().unwritten.take() {
+            unwritten.free(&self.host.write_out.budget);
+        }
     }
 }

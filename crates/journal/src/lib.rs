@@ -7,15 +7,19 @@
 //! # Guarantees
 //! - [`Journal::append`] returns after the bytes are in the page cache: they survive a killed process. They survive a
 //!   power cut once [`Journal::durable`] is past them. No sync ever runs under the append lock.
+//! - [`Journal::append_in_memory`] returns before that: a killed process loses such entries, the newest ones alone, until something writes
+//!   them out: the thread of [`WriteOut`], a full buffer, a reader of the file, or any append, flush, roll or cut that follows. What
+//!   was appended with [`Journal::append`] is written only after everything before it.
 //! - One `fdatasync` covers every append before it ([`Flusher`]): group commit.
-//! - Order: `durable ≤ end`; a later segment is never durable before an earlier one.
+//! - Order: `durable ≤ written ≤ end`; a later segment is never durable before an earlier one.
 //! - Recovery reads the tail from the checkpoint on and nothing else. What follows the last whole entry is cut, durably,
 //!   before [`Journal::open`] returns; later segments are parked (renamed), never deleted. An unreadable file is an
 //!   error, not an empty one.
 //! - A failed sync, and a failed write other than "disk full", is final: the journal refuses every later append and
 //!   says why ([`Journal::failure`]); reads go on.
-//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final.
-//! - Readers never wait for an append, a flush or a deletion; a [`FileSlice`] outlives the deletion of its segment.
+//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final. What was acknowledged from memory stays there and is
+//!   tried again; appends are refused until it is written.
+//! - Readers never wait for an append, a flush or a deletion, save those who read of a file what is in memory alone: they write it first; a [`FileSlice`] outlives the deletion of its segment.
 //!
 //! # Numbers
 //! | what | limit |
@@ -24,6 +28,7 @@
 //! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
 //! | begun to be written to the disk | each 4 MiB of a segment ([`JournalOptions::writeback_bytes`], [`Writeback`]), at most 64 pieces waiting |
 //! | entry kept in the tail cache | 4 KiB |
+//! | in memory alone | 256 KiB a journal ([`UNWRITTEN_BYTES_MAX`]), 32 MiB for all of a host, for about 10 ms ([`WRITE_OUT_AFTER`]); a larger entry is written at once |
 //! | idle journal | below 1 KiB of memory, no open file before its first read or append |
 //! | open files of all journals of a host | [`OpenFiles::set_limit`], beside those that readers hold at the moment |
 //! | recovery buffer | 1 MiB, or one entry (`max_entry_bytes`), for one journal at a time |
@@ -59,6 +64,7 @@
 //! ```
 
 mod append;
+mod budget;
 mod deletion;
 mod error;
 mod flush;
@@ -73,8 +79,11 @@ mod replace;
 mod scan;
 mod segment;
 mod tail_cache;
+mod unwritten;
+mod write_out;
 mod writeback;
 
+pub use budget::MemoryBudget;
 pub use deletion::DeletedSegments;
 pub use error::{
     AppendError, CloseError, DeleteError, JournalFailure, OpenError, ReadError, ReplaceError, RollError, ScanError,
@@ -90,5 +99,7 @@ pub use options::{JournalHost, JournalOptions, RecoverFrom};
 pub use read::SegmentInfo;
 pub use recovery::{Cut, RecoveryReport};
 pub use scan::{EntryScanner, Scan, ScanEnd, ScanOutcome};
-pub use tail_cache::{TAIL_ENTRY_BYTES_MAX, TailBudget};
+pub use tail_cache::TAIL_ENTRY_BYTES_MAX;
+pub use unwritten::UNWRITTEN_BYTES_MAX;
+pub use write_out::{WRITE_OUT_AFTER, WriteOut};
 pub use writeback::{Writeback, WritebackStats};

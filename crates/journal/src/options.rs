@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstem_env::{Clock, Fs};
 
-use crate::{Location, OpenFiles, TailBudget, Writeback};
+use crate::{Location, MemoryBudget, OpenFiles, WriteOut, Writeback};
 
 /// What the journals of one process share.
 #[derive(Debug)]
@@ -12,11 +12,13 @@ pub struct JournalHost {
     pub fs: Arc<dyn Fs>,
     pub clock: Arc<dyn Clock>,
     /// The memory that all tail caches together may take.
-    pub tail_budget: TailBudget,
+    pub tail_budget: MemoryBudget,
     /// How many segment files may be open.
     pub open_files: OpenFiles,
     /// Writes dirty pages steadily, once it is started.
     pub writeback: Writeback,
+    /// Writes out what was appended to memory.
+    pub write_out: WriteOut,
 }
 
 impl JournalHost {
@@ -25,9 +27,10 @@ impl JournalHost {
         JournalHost {
             fs,
             clock,
-            tail_budget: TailBudget::new(tail_bytes),
+            tail_budget: MemoryBudget::new(tail_bytes),
             open_files: OpenFiles::default(),
             writeback: Writeback::default(),
+            write_out: WriteOut::default(),
         }
     }
 }

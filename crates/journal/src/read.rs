@@ -1,4 +1,5 @@
-//! Reading. Nothing here waits for an append, a flush or a deletion.
+//! Reading. Nothing here waits for an append, a flush or a deletion, as long as what is asked for is in the files: what is in memory alone
+//! is written first, as an append would.
 
 use std::io;
 use std::sync::Arc;
@@ -34,8 +35,10 @@ impl Journal {
         if at.position > segment_len {
             return Err(ReadError::PastEnd { dir: self.dir.to_path_buf(), location: at, len: segment_len });
         }
+        let len = len.min(segment_len - at.position);
+        self.have_written(&segment, at.position, len)?;
         let file = self.file_of(&segment)?;
-        Ok(FileSlice::new(file, at.position, len.min(segment_len - at.position)))
+        Ok(FileSlice::new(file, at.position, len))
     }
 
     /// As [`Journal::slice`], without asking the file system anything. `None`: the file is not open, or its length is not known yet.
@@ -45,8 +48,27 @@ impl Journal {
         if at.position > segment_len {
             return Err(ReadError::PastEnd { dir: self.dir.to_path_buf(), location: at, len: segment_len });
         }
+        let len = len.min(segment_len - at.position);
+        self.have_written(&segment, at.position, len)?;
         let file = segment.file_if_open();
-        Ok(file.map(|file| FileSlice::new(file, at.position, len.min(segment_len - at.position))))
+        Ok(file.map(|file| FileSlice::new(file, at.position, len)))
+    }
+
+    /// Everything that is written of a segment from `at` on, and at least `needed` bytes if the segment has them.
+    pub fn slice_written(&self, at: Location, needed: u64) -> Result<FileSlice, ReadError> {
+        let slice = self.slice(at, needed)?;
+        let segment = self.segment(at.segment)?;
+        let written = self.len_of(&segment)?.min(segment.in_memory_from());
+        Ok(FileSlice { len: slice.len.max(written.saturating_sub(at.position)), ..slice })
+    }
+
+    /// As [`Journal::slice_written`], without asking the file system anything. `None`: the file is not open, or its length is not known yet.
+    pub fn slice_written_nowait(&self, at: Location, needed: u64) -> Result<Option<FileSlice>, ReadError> {
+        let Some(slice) = self.slice_nowait(at, needed)? else { return Ok(None) };
+        let segment = self.segment(at.segment)?;
+        let Some(segment_len) = segment.known_len() else { return Ok(None) };
+        let written = segment_len.min(segment.in_memory_from());
+        Ok(Some(FileSlice { len: slice.len.max(written.saturating_sub(at.position)), ..slice }))
     }
 
     /// As [`Journal::segment_len`], without asking the file system. `None`: the length is not known yet.
@@ -108,7 +130,9 @@ impl Journal {
                 total.reason = ScanEnd::Gap;
                 break;
             }
-            let (len, file) = (self.len_of(&segment)?, self.file_of(&segment)?);
+            let len = self.len_of(&segment)?;
+            self.have_written(&segment, start.position, len.saturating_sub(start.position))?;
+            let file = self.file_of(&segment)?;
             let outcome = scan_segment(file.as_ref(), start, len, max_entry_bytes, scanner)
                 .map_err(|source| ReadError::Io { path: self.path(start.segment), source })?;
             total.entries += outcome.entries;
@@ -128,6 +152,17 @@ impl Journal {
             Ok(index) => Ok(Arc::clone(&segments[index])),
             Err(_) => Err(ReadError::NoSegment { dir: self.dir.to_path_buf(), segment: base }),
         }
+    }
+
+    /// Whoever reads these bytes from the file finds them there.
+    fn have_written(&self, segment: &Segment, position: u64, len: u64) -> Result<(), ReadError> {
+        if len == 0 || position + len <= segment.in_memory_from() {
+            return Ok(());
+        }
+        self.write_out().map_err(|error| {
+            let source = self.write_out_error(error);
+            ReadError::Io { path: self.path(segment.base), source }
+        })
     }
 
     pub(crate) fn len_of(&self, segment: &Segment) -> Result<u64, ReadError> {

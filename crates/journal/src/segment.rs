@@ -20,8 +20,10 @@ const UNKNOWN: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) base: SegmentBase,
-    /// Readers see the bytes below. Grows with each append, after the bytes were written.
+    /// Readers see the bytes below. Grows with each append, when its bytes are in the file or in the journal's memory.
     len: AtomicU64,
+    /// The bytes from here on are in memory alone; `u64::MAX`: none is.
+    in_memory_from: AtomicU64,
     /// Whether blocks past `len` are reserved, to be given back when the segment is full.
     pub(crate) reserved: AtomicBool,
     /// Whether something was written that no sync has covered. A file that is closed meanwhile is opened again to be synced: the
@@ -47,6 +49,7 @@ impl Segment {
         Segment {
             base,
             len: AtomicU64::new(UNKNOWN),
+            in_memory_from: AtomicU64::new(u64::MAX),
             reserved: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
             file: Mutex::default(),
@@ -176,6 +179,17 @@ impl Segment {
     /// The length if it was asked for or set before.
     pub(crate) fn known_len(&self) -> Option<u64> {
         Some(self.len.load(Ordering::Acquire)).filter(|len| *len != UNKNOWN)
+    }
+
+    /// From which position on the bytes are in memory alone; `u64::MAX`: all are in the file. To be asked after the length, below which this
+    /// then holds for longer than the question: bytes only ever leave memory.
+    pub(crate) fn in_memory_from(&self) -> u64 {
+        self.in_memory_from.load(Ordering::Acquire)
+    }
+
+    /// Called with the append lock held: before the length that includes such bytes is set, and after they were written.
+    pub(crate) fn set_in_memory_from(&self, position: u64) {
+        self.in_memory_from.store(position, Ordering::Release);
     }
 
     /// Makes the bytes below `len` visible. Called with the append lock held.

@@ -1,50 +1,22 @@
 //! The newest small entries of a journal, in memory.
 //!
 //! One unbroken run of bytes that ends where the journal ends, in a ring that starts at 4 KiB and doubles up to the
-//! journal's `tail_cache_bytes`. All rings together stay within the [`TailBudget`]. An entry of more than
+//! journal's `tail_cache_bytes`. All rings together stay within the [`MemoryBudget`]. An entry of more than
 //! [`TAIL_ENTRY_BYTES_MAX`] ends the run and frees the ring: copying it would cost more than the page cache does.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::{Journal, Location};
+use crate::{Journal, Location, MemoryBudget};
 
 /// The largest entry that is kept.
 pub const TAIL_ENTRY_BYTES_MAX: usize = 4 << 10;
 
 /// The first size of a ring.
 const RING_BYTES_MIN: usize = 4 << 10;
-
-/// How much memory all tail caches may take, and how much they have.
-#[derive(Debug)]
-pub struct TailBudget {
-    limit: usize,
-    used: AtomicUsize,
-}
-
-impl TailBudget {
-    pub fn new(limit_bytes: usize) -> Self {
-        TailBudget { limit: limit_bytes, used: AtomicUsize::new(0) }
-    }
-
-    /// Bytes that tail caches hold now; never above the limit.
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, bytes: usize) -> bool {
-        let take = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// The tail cache of one journal. Empty, it holds no memory.
 #[derive(Debug, Default)]
@@ -63,7 +35,7 @@ struct Ring {
 
 impl TailCache {
     /// Takes over an entry that was just written at `at`.
-    pub(crate) fn append(&self, budget: &TailBudget, limit: usize, at: Location, parts: &[IoSlice<'_>]) {
+    pub(crate) fn append(&self, budget: &MemoryBudget, limit: usize, at: Location, parts: &[IoSlice<'_>]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let mut slot = self.ring.lock();
         if len > TAIL_ENTRY_BYTES_MAX || len > limit {
@@ -105,11 +77,11 @@ impl TailCache {
         true
     }
 
-    pub(crate) fn clear(&self, budget: &TailBudget) {
+    pub(crate) fn clear(&self, budget: &MemoryBudget) {
         Self::free(&mut self.ring.lock(), budget);
     }
 
-    fn free(slot: &mut Option<Box<Ring>>, budget: &TailBudget) {
+    fn free(slot: &mut Option<Box<Ring>>, budget: &MemoryBudget) {
         if let Some(ring) = slot.take() {
             budget.give_back(ring.granted);
         }
@@ -132,7 +104,7 @@ impl Ring {
     }
 
     /// Gets room for `len` more bytes if the limits allow it.
-    fn grow(&mut self, budget: &TailBudget, limit: usize, len: usize) {
+    fn grow(&mut self, budget: &MemoryBudget, limit: usize, len: usize) {
         let needed = self.bytes.len() + len;
         while self.granted < needed && self.granted < limit {
             let want = (self.granted * 2).max(RING_BYTES_MIN).min(limit);

@@ -7,14 +7,14 @@ fn at(position: u64) -> Location {
     Location::new(SegmentBase(0), position)
 }
 
-fn append(cache: &TailCache, budget: &TailBudget, limit: usize, position: u64, bytes: &[u8]) {
+fn append(cache: &TailCache, budget: &MemoryBudget, limit: usize, position: u64, bytes: &[u8]) {
     let (head, tail) = bytes.split_at(bytes.len() / 3);
     cache.append(budget, limit, at(position), &[IoSlice::new(head), IoSlice::new(tail)]);
 }
 
 #[test]
 fn the_newest_bytes_are_kept_and_the_oldest_go() {
-    let (cache, budget) = (TailCache::default(), TailBudget::new(1 << 20));
+    let (cache, budget) = (TailCache::default(), MemoryBudget::new(1 << 20));
     for number in 0..100u64 {
         append(&cache, &budget, 8 << 10, number * 1_000, &[number as u8; 1_000]);
     }
@@ -31,7 +31,7 @@ fn the_newest_bytes_are_kept_and_the_oldest_go() {
 
 #[test]
 fn a_large_entry_ends_the_run_and_frees_the_memory() {
-    let (cache, budget) = (TailCache::default(), TailBudget::new(1 << 20));
+    let (cache, budget) = (TailCache::default(), MemoryBudget::new(1 << 20));
     append(&cache, &budget, 1 << 20, 0, &[1; 100]);
     append(&cache, &budget, 1 << 20, 100, &[2; TAIL_ENTRY_BYTES_MAX + 1]);
     assert_eq!((budget.used(), cache.read(at(0), 10)), (0, None));
@@ -42,7 +42,7 @@ fn a_large_entry_ends_the_run_and_frees_the_memory() {
 
 #[test]
 fn an_exhausted_budget_is_never_exceeded_and_comes_back() {
-    let budget = TailBudget::new(10_000);
+    let budget = MemoryBudget::new(10_000);
     let caches: Vec<_> = (0..5).map(|_| TailCache::default()).collect();
     for round in 0..50u64 {
         for cache in &caches {
@@ -58,7 +58,7 @@ fn an_exhausted_budget_is_never_exceeded_and_comes_back() {
 
 #[test]
 fn no_limit_no_cache() {
-    let (cache, budget) = (TailCache::default(), TailBudget::new(1 << 20));
+    let (cache, budget) = (TailCache::default(), MemoryBudget::new(1 << 20));
     append(&cache, &budget, 0, 0, &[1; 10]);
     assert_eq!((budget.used(), cache.read(at(0), 10)), (0, None));
 }
@@ -73,7 +73,7 @@ proptest! {
         budget in 0..20_000usize,
         max in 0..3_000usize,
     ) {
-        let (cache, budget) = (TailCache::default(), TailBudget::new(budget));
+        let (cache, budget) = (TailCache::default(), MemoryBudget::new(budget));
         let mut written = Vec::new();
         for (len, seed) in entries {
             let entry: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(7).wrapping_add(seed)).collect();

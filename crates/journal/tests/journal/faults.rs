@@ -2,12 +2,12 @@
 
 use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
 
-use crate::crash::{run_until, script};
+use crate::crash::{SCRIPTS, run_until, script};
 use crate::support::{Oracle, Rig, Step, open};
 
 /// Runs the whole script with one fault, going on after errors as far as the journal lets it, then restarts without the fault.
 /// Gives whether a step failed and whether the fault met a call.
-fn run_with(fault: Fault) -> (bool, bool) {
+fn run_with(script: fn() -> Vec<Step>, fault: Fault) -> (bool, bool) {
     let what = format!("{fault:?}");
     let fs = MemFs::new();
     let Ok(mut rig) = Rig::on(fs.clone(), Oracle::default(), 0) else { panic!("the empty journal does not open") };
@@ -42,9 +42,9 @@ fn run_with(fault: Fault) -> (bool, bool) {
     (failed, met)
 }
 
-fn fail_every_call(action: FaultAction) -> u64 {
+fn fail_every_call(script: fn() -> Vec<Step>, action: FaultAction) -> u64 {
     for nth in 1.. {
-        let (failed, met) = run_with(Fault::any(nth).with(action));
+        let (failed, met) = run_with(script, Fault::any(nth).with(action));
         if !met {
             assert!(!failed, "a step failed without a fault");
             return nth;
@@ -55,18 +55,18 @@ fn fail_every_call(action: FaultAction) -> u64 {
 
 #[test]
 fn every_call_fails_once_with_eio() {
-    assert!(fail_every_call(FaultAction::Io) > 100);
+    SCRIPTS.into_iter().for_each(|script| assert!(fail_every_call(script, FaultAction::Io) > 100));
 }
 
 #[test]
 fn every_call_fails_once_with_enospc() {
-    assert!(fail_every_call(FaultAction::NoSpace) > 100);
+    SCRIPTS.into_iter().for_each(|script| assert!(fail_every_call(script, FaultAction::NoSpace) > 100));
 }
 
 #[test]
 fn short_reads_and_writes_are_no_errors() {
     for bytes in 1..40 {
-        let (failed, met) = run_with(Fault::any(1).with(FaultAction::Short(bytes)).and_later());
+        let (failed, met) = run_with(script, Fault::any(1).with(FaultAction::Short(bytes)).and_later());
         assert!(met && !failed, "{bytes} bytes at once");
     }
 }
@@ -74,7 +74,7 @@ fn short_reads_and_writes_are_no_errors() {
 #[test]
 fn every_call_of_a_recovery_fails_once() {
     for mutations in (0..).step_by(3) {
-        let (fs, oracle, epoch, stopped) = run_until(mutations);
+        let (fs, oracle, epoch, stopped) = run_until(script, mutations);
         let image = fs.crash(CrashPolicy::Torn(mutations));
         for nth in 1.. {
             let again = image.crash(CrashPolicy::Everything);

@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod flusher;
 mod gate;
+mod in_memory;
 mod model;
 mod recovery;
 mod replace;

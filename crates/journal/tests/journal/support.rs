@@ -112,6 +112,8 @@ pub struct Oracle {
     pub others: Vec<Vec<Entry>>,
     /// Entries below this number are durable.
     pub durable: usize,
+    /// Entries below this number are in the page cache: a killed process does not take them.
+    pub written: usize,
     /// What the number of the first entry may be.
     pub first_min: u64,
     pub first_max: u64,
@@ -122,6 +124,7 @@ impl Oracle {
     pub fn adopt(&mut self, first: Option<u64>, found: &[Entry]) -> Result<(), String> {
         let Some(first) = first else {
             self.current.truncate(self.durable);
+            self.written = self.durable;
             return if self.durable == 0 { Ok(()) } else { Err("the journal is gone".to_owned()) };
         };
         let end = first as usize + found.len();
@@ -138,7 +141,7 @@ impl Oracle {
         };
         self.current = history[..end].to_vec();
         self.others.clear();
-        self.durable = end;
+        (self.durable, self.written) = (end, end);
         (self.first_min, self.first_max) = (first, first);
         Ok(())
     }
@@ -149,6 +152,11 @@ pub enum Step {
     Append {
         payload_len: u32,
     },
+    AppendInMemory {
+        payload_len: u32,
+    },
+    /// As the thread does that writes out.
+    WriteOut,
     Roll,
     Flush,
     Checkpoint,
@@ -163,7 +171,7 @@ pub enum Step {
     },
     ReleaseIdle,
     CloseAndReopen,
-    /// A killed process: what was written is in the page cache still, but no more durable than before.
+    /// A killed process: what was written is in the page cache still, but no more durable than before. What was in memory is gone.
     KillAndReopen,
     CrashAndReopen {
         policy: CrashPolicy,
@@ -245,7 +253,13 @@ impl Rig {
     /// Takes a step as an owner would; an error leaves the oracle knowing what may have happened.
     pub fn run(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Append { payload_len } => self.append(*payload_len),
+            Step::Append { payload_len } => self.append(*payload_len, false),
+            Step::AppendInMemory { payload_len } => self.append(*payload_len, true),
+            Step::WriteOut => {
+                self.journal.write_out().map_err(|error| error.to_string())?;
+                self.oracle.written = self.oracle.current.len();
+                Ok(())
+            }
             Step::Roll => self.roll(),
             Step::Flush => self.flush(),
             Step::Checkpoint => match self.flushed {
@@ -262,7 +276,11 @@ impl Rig {
             Step::CloseAndReopen => self.reopen_cleanly(),
             Step::KillAndReopen => {
                 let rig = Rig::on(self.fs.clone(), self.oracle.clone(), self.epoch)?;
+                let written = self.oracle.written;
                 *self = rig;
+                if self.oracle.current.len() < written {
+                    return Err(format!("{written} entries were written, {} are there", self.oracle.current.len()));
+                }
                 Ok(())
             }
             Step::CrashAndReopen { policy } => {
@@ -273,7 +291,7 @@ impl Rig {
         }
     }
 
-    fn append(&mut self, payload_len: u32) -> Result<(), String> {
+    fn append(&mut self, payload_len: u32, in_memory: bool) -> Result<(), String> {
         let entry = Entry { number: self.next(), epoch: self.epoch, payload_len };
         if self.journal.needs_roll(entry.len()) {
             self.roll()?;
@@ -283,10 +301,15 @@ impl Rig {
         with_entry.push(entry);
         self.oracle.others.push(with_entry);
         let (head, tail) = bytes.split_at(7);
-        match self.journal.append(&[IoSlice::new(head), IoSlice::new(tail)]) {
+        let parts = [IoSlice::new(head), IoSlice::new(tail)];
+        let appended = if in_memory { self.journal.append_in_memory(&parts) } else { self.journal.append(&parts) };
+        match appended {
             Ok(_) => {
                 self.oracle.others.pop();
                 self.oracle.current.push(entry);
+                if !in_memory {
+                    self.oracle.written = self.oracle.current.len();
+                }
                 Ok(())
             }
             Err(error) => {
@@ -301,6 +324,7 @@ impl Rig {
     fn roll(&mut self) -> Result<(), String> {
         let first = self.oracle.current.is_empty() && self.journal.end().is_none();
         self.journal.roll(SegmentBase(self.next())).map_err(|error| error.to_string())?;
+        self.oracle.written = self.oracle.current.len();
         if first {
             (self.oracle.first_min, self.oracle.first_max) = (0, 0);
         }
@@ -310,8 +334,10 @@ impl Rig {
     fn flush(&mut self) -> Result<(), String> {
         let target = self.next();
         let durable = self.journal.flush().map_err(|error| error.to_string())?;
-        assert_eq!(durable, self.journal.end());
-        self.oracle.durable = target as usize;
+        if durable != self.journal.end() {
+            return Err(format!("the disk is full: durable up to {durable:?} only"));
+        }
+        (self.oracle.durable, self.oracle.written) = (target as usize, target as usize);
         self.oracle.others.clear();
         self.flushed = durable.map(|location| (location, target));
         Ok(())
@@ -347,6 +373,7 @@ impl Rig {
         }
         let before = self.oracle.clone();
         self.oracle.durable = before.durable.min(entry.number as usize);
+        self.oracle.written = self.oracle.durable;
         self.oracle.others.push(before.current);
         self.oracle.current.truncate(entry.number as usize);
         self.flushed = self.flushed.map(|was| if was.1 > entry.number { (to, entry.number) } else { was });
@@ -360,6 +387,7 @@ impl Rig {
     fn reopen_cleanly(&mut self) -> Result<(), String> {
         let end = self.journal.close().map_err(|error| error.to_string())?;
         self.oracle.durable = self.oracle.current.len();
+        self.oracle.written = self.oracle.durable;
         self.oracle.others.clear();
         let mut entries = Entries::default();
         let dir = Path::new(DIR);

@@ -96,7 +96,9 @@ impl GroupPartition {
             }
             WriteError::Append(JournalError::DiskFull { bytes, .. }) => AppendError::DiskFull { partition, bytes },
             WriteError::Append(JournalError::Open { path, source })
-            | WriteError::Roll(RollError::Create { path, source }) => self.open_failed(path, &source),
+            | WriteError::Roll(RollError::Create { path, source } | RollError::WriteOut { path, source }) => {
+                self.open_failed(path, &source)
+            }
             WriteError::Append(JournalError::NoSegment { .. } | JournalError::Closed { .. })
             | WriteError::Roll(RollError::Closed { .. }) => AppendError::Closed { partition },
             WriteError::Roll(error @ (RollError::NotAfter { .. } | RollError::Occupied { .. })) => {

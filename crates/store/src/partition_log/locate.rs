@@ -133,7 +133,7 @@ impl Look<'_> {
 
     /// The header of the batch at a position, if there is a plausible one.
     pub(crate) fn header_at(&self, base: Offset, position: u64) -> Result<Option<BatchHeader>, ReadError> {
-        let slice = self.slice(Location::new(segment_base(base), position), 0)?;
+        let slice = self.slice(Location::new(segment_base(base), position), HEADER_SIZE as u64)?;
         let mut bytes = [0; HEADER_SIZE];
         let count = self
             .read_segment_file(base, slice.file.as_ref(), &mut bytes, position)

@@ -71,7 +71,7 @@ impl PartitionLog {
     fn read_first_time(&self, base: Offset, disk: Disk) -> Option<i64> {
         let mut bytes = [0; HEADER_SIZE];
         let mut read = || {
-            let slice = self.journal.slice(Location::new(segment_base(base), 0), 0);
+            let slice = self.journal.slice(Location::new(segment_base(base), 0), HEADER_SIZE as u64);
             let slice = slice.map_err(|error| std::io::Error::other(error.to_string()))?;
             self.look(disk).read_segment_file(base, slice.file.as_ref(), &mut bytes, 0)
         };
@@ -135,6 +135,10 @@ impl PartitionLog {
             RollError::Create { path, source } => {
                 let error = std::io::Error::new(source.kind(), source.to_string());
                 StorageError { action: "create", path, error: std::sync::Arc::new(error) }
+            }
+            RollError::WriteOut { path, source } => {
+                let error = std::io::Error::new(source.kind(), source.to_string());
+                StorageError { action: "write", path, error: std::sync::Arc::new(error) }
             }
             other => StorageError {
                 action: "roll",
