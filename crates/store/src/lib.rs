@@ -24,6 +24,7 @@ pub mod data_folder;
 pub mod error;
 pub mod formats;
 pub mod group_log;
+mod key_query;
 pub mod metadata_files;
 mod parallel;
 pub mod partition_log;
@@ -41,7 +42,8 @@ pub use formats::meta_properties::MetaProperties;
 pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
-pub use group_log::{FoundByKey, GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile};
+pub use group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile};
+pub use key_query::{FoundByKey, KeyMatches, KeyQuery};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
     AppendContext, Appended, DurableListener, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,

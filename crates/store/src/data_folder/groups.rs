@@ -19,6 +19,7 @@ use super::DataFolder;
 use crate::config::LogConfig;
 use crate::error::{OpenError, ReadError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
+use crate::key_query::{KeyMatches, KeyQuery};
 use crate::parallel;
 use crate::partition_log::{StoreEnv, io_error};
 use crate::topic_log::TopicLog;
@@ -347,20 +348,9 @@ impl DataFolder {
         self.groups().iter().for_each(|group| group.release_idle());
     }
 
-    /// Records of a topic that have a key, newest first. See [`GroupLog::find_by_key`].
-    pub fn find_by_key(
-        &self,
-        topic_id: TopicId,
-        key: &str,
-        max: usize,
-    ) -> Result<Vec<crate::group_log::FoundByKey>, StorageError> {
-        let mut found = Vec::new();
-        for group in self.groups() {
-            found.extend(group.find_by_key(topic_id, key, max)?);
-        }
-        found.sort_by_key(|one| std::cmp::Reverse((one.timestamp, one.offset)));
-        found.truncate(max);
-        Ok(found)
+    /// Records of a topic in layout `topic` or `shared` that have a key, of all groups. See [`GroupLog::find_by_key`].
+    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, ReadError> {
+        self.groups_alive().map(|group| group.find_by_key(topic_id, query)).collect()
     }
 
     pub(super) fn checkpoint_groups(&self) -> Result<(), StorageError> {

@@ -99,6 +99,8 @@ impl GroupLog {
         synced.iter().for_each(|partition| partition.state.lock().queue.synced());
         let dir = self.core.index_dir();
         self.core.index.write(fs).map_err(|error| self.view_error("write", &dir, error))?;
+        // The checkpoint says that the index has everything before it.
+        self.add_missing_keys()?;
         self.core.index.sync(fs).map_err(|error| self.core.fail("sync", &dir, error))
     }
 

@@ -5,12 +5,20 @@
 //!
 //! Slots are read and written page by page, the keys that wait sorted by them: the more wait, the less each costs.
 //!
+//! While the disk is full, keys wait; when too many do, those that follow are left out, and the index is behind: [`KeyIndex::missing_from`] says
+//! from where on, and whoever has the log adds them later. Until then nobody is told that there is nothing.
+//!
 //! Numbers: 5,000,000 slots and 20,000,000 entries a file unless configured otherwise, 420,000,040 bytes, sparse; 65,536 keys wait, 1.5 MiB,
-//! before an append writes them itself; with so many, a key costs a quarter of a system call.
+//! before an append writes them itself; with so many, a key costs a quarter of a system call. At most 262,144 wait, 6 MiB, and those of one
+//! batch each thread. A look-up goes through 1,048,576 entries at most.
 
+mod missing;
+mod waiting;
 mod write;
 
+use std::collections::HashSet;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,9 +28,12 @@ use parking_lot::Mutex;
 use super::civil_time;
 use crate::formats::group_checkpoint::IndexFact;
 use crate::formats::key_index::{ENTRY_SIZE, HEADER_SIZE, IndexEntry, IndexHeader, SLOT_SIZE};
+pub(crate) use missing::CatchUp;
+use waiting::Waiting;
 
-const WAITING_MAX: usize = 65_536;
 const DIGITS: usize = 17;
+/// Entries that one look-up goes through: about a second, if none of them is in memory.
+const STEPS_MAX: usize = 1 << 20;
 
 /// A key on its way into the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +66,10 @@ pub(crate) struct KeyIndex {
     dir: PathBuf,
     size: Size,
     state: Mutex<Files>,
-    waiting: Mutex<Vec<NewKey>>,
+    /// Taken after `state`, for moments.
+    waiting: Mutex<Waiting>,
+    /// Who adds what is missing; taken before `state`.
+    catching_up: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -82,7 +96,7 @@ impl KeyIndex {
         known: &[IndexFact],
         clean: bool,
     ) -> io::Result<Option<KeyIndex>> {
-        let index = KeyIndex { dir: dir.to_owned(), size, state: Mutex::default(), waiting: Mutex::default() };
+        let index = KeyIndex::empty(dir, size);
         let found = index.list(fs)?;
         // Made after the checkpoint: what is in them will be indexed again.
         for name in found.iter().filter(|name| known.iter().all(|fact| fact.name != **name)) {
@@ -105,11 +119,16 @@ impl KeyIndex {
 
     /// An index without files; those that are there are removed.
     pub(crate) fn create(fs: &dyn Fs, dir: &Path, size: Size) -> io::Result<KeyIndex> {
-        let index = KeyIndex { dir: dir.to_owned(), size, state: Mutex::default(), waiting: Mutex::default() };
+        let index = KeyIndex::empty(dir, size);
         for name in index.list(fs)? {
             fs.remove_file(&index.path(name))?;
         }
         Ok(index)
+    }
+
+    fn empty(dir: &Path, size: Size) -> KeyIndex {
+        let dir = dir.to_owned();
+        KeyIndex { dir, size, state: Mutex::default(), waiting: Mutex::default(), catching_up: Mutex::default() }
     }
 
     fn list(&self, fs: &dyn Fs) -> io::Result<Vec<u64>> {
@@ -168,42 +187,41 @@ impl KeyIndex {
 
     /// Takes keys in. `true`: so many wait that [`KeyIndex::write`] should be called.
     pub(crate) fn add(&self, hashes: &[u32], position: u64, time_ms: i64) -> bool {
-        if hashes.is_empty() {
-            return false;
-        }
-        let mut waiting = self.waiting.lock();
-        waiting.extend(hashes.iter().map(|hash| NewKey { hash: *hash, position, time_ms }));
-        waiting.len() >= WAITING_MAX
+        !hashes.is_empty() && self.waiting.lock().add(hashes, position, time_ms)
     }
 
-    /// Writes the keys that wait.
+    /// Writes the keys that wait. After an error those that were not written wait again.
     pub(crate) fn write(&self, fs: &dyn Fs) -> io::Result<()> {
         let mut state = self.state.lock();
-        let keys = std::mem::take(&mut *self.waiting.lock());
-        let mut rest = keys.as_slice();
-        while !rest.is_empty() {
-            let room = state.files.last().map_or(0, |file| self.size.entries - file.header.count) as usize;
-            if room == 0 {
-                if let Err(error) = self.begin_file(fs, &mut state, &rest[0]) {
-                    self.put_back(rest);
-                    return Err(error);
-                }
-                continue;
+        let keys = self.waiting.lock().take();
+        match self.write_all(fs, &mut state, &keys) {
+            Ok(()) => {
+                self.waiting.lock().written();
+                Ok(())
             }
-            let (now, later) = rest.split_at(room.min(rest.len()));
-            let Some(file) = state.files.last_mut() else { break };
-            if let Err(error) = self.write_keys(fs, file, now) {
-                self.put_back(rest);
-                return Err(error);
+            Err((written, error)) => {
+                self.waiting.lock().put_back(&keys[written..]);
+                Err(error)
             }
-            rest = later;
         }
-        Ok(())
     }
 
-    fn put_back(&self, keys: &[NewKey]) {
-        let mut waiting = self.waiting.lock();
-        waiting.splice(0..0, keys.iter().copied());
+    /// Writes these keys. An error says how many of them were written before it.
+    fn write_all(&self, fs: &dyn Fs, state: &mut Files, keys: &[NewKey]) -> Result<(), (usize, io::Error)> {
+        let mut written = 0;
+        while let Some(first) = keys.get(written) {
+            let room = state.files.last().map_or(0, |file| self.size.entries - file.header.count) as usize;
+            if room == 0 {
+                self.begin_file(fs, state, first).map_err(|error| (written, error))?;
+                continue;
+            }
+            // Not all at once: what fails is sorted for nothing.
+            let now = room.min(keys.len() - written).min(waiting::DUE);
+            let Some(file) = state.files.last_mut() else { break };
+            self.write_keys(fs, file, &keys[written..written + now]).map_err(|error| (written, error))?;
+            written += now;
+        }
+        Ok(())
     }
 
     fn begin_file(&self, fs: &dyn Fs, state: &mut Files, first: &NewKey) -> io::Result<()> {
@@ -228,34 +246,68 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// The newest entry of a slot; 0 for none.
-    fn newest(&self, file: &dyn File, slot: u32, count: u32) -> io::Result<u32> {
-        let mut bytes = [0; SLOT_SIZE];
-        file.read_exact_at(&mut bytes, self.size.slot_at(slot))?;
-        let number = u32::from_be_bytes(bytes);
-        Ok(if number < count { number } else { 0 })
-    }
-
-    /// Positions of records that may have a key, newest first, at most `max` of them, each once.
-    pub(crate) fn find(&self, fs: &dyn Fs, hash: u32, max: usize) -> io::Result<Vec<u64>> {
-        self.write(fs)?;
-        let mut state = self.state.lock();
-        let mut found: Vec<u64> = Vec::new();
-        for file in state.files.iter_mut().rev() {
-            let handle = file.handle(fs, self.path(file.name))?;
-            let mut number = self.newest(handle.as_ref(), hash % self.size.slots, file.header.count)?;
-            while number != 0 && found.len() < max {
+    /// Shows the positions of records that may have a key, newest first, each once, until `visit` has enough. `false`: there may be more, the
+    /// look-up went through too many entries.
+    ///
+    /// Keys that wait are written before; where the disk is full they are looked at in memory. If keys are missing, that is an error.
+    pub(crate) fn find(
+        &self,
+        fs: &dyn Fs,
+        hash: u32,
+        mut visit: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> io::Result<bool> {
+        unless_full(self.write(fs))?;
+        let mut seen = HashSet::new();
+        let (waiting, files) = self.snapshot(fs, hash)?;
+        for position in waiting {
+            if seen.insert(position) && visit(position).is_break() {
+                return Ok(true);
+            }
+        }
+        let mut steps = STEPS_MAX;
+        for (file, count) in files {
+            let mut number = self.newest(file.as_ref(), hash % self.size.slots, count)?;
+            while number != 0 {
+                if steps == 0 {
+                    return Ok(false);
+                }
+                steps -= 1;
                 let mut bytes = [0; ENTRY_SIZE];
-                handle.read_exact_at(&mut bytes, self.size.entry_at(number))?;
+                file.read_exact_at(&mut bytes, self.size.entry_at(number))?;
                 let Some(entry) = IndexEntry::decode(&bytes) else { break };
-                if entry.hash == hash && !found.contains(&entry.position) {
-                    found.push(entry.position);
+                if entry.hash == hash && seen.insert(entry.position) && visit(entry.position).is_break() {
+                    return Ok(true);
                 }
                 // A chain leads to older entries only; anything else is damage.
                 number = if entry.previous < number { entry.previous } else { 0 };
             }
         }
-        Ok(found)
+        Ok(true)
+    }
+
+    /// What is looked through without a lock: keys that wait and have the hash, newest first, and the files with the number of their entries.
+    #[allow(clippy::type_complexity)] // reason: two lists that are of one moment.
+    fn snapshot(&self, fs: &dyn Fs, hash: u32) -> io::Result<(Vec<u64>, Vec<(Arc<dyn File>, u32)>)> {
+        let mut state = self.state.lock();
+        let waiting = {
+            let waiting = self.waiting.lock();
+            if let Some(from) = waiting.missing_from() {
+                let reason = format!("the index is behind from position {from} on: the disk was full; make room on it");
+                return Err(io::Error::new(io::ErrorKind::StorageFull, reason));
+            }
+            waiting.newest_first(hash)
+        };
+        let files = state.files.iter_mut().rev();
+        let files = files.map(|file| Ok((file.handle(fs, self.path(file.name))?, file.header.count)));
+        Ok((waiting, files.collect::<io::Result<_>>()?))
+    }
+
+    /// The newest entry of a slot among the first `count`; 0 for none.
+    fn newest(&self, file: &dyn File, slot: u32, count: u32) -> io::Result<u32> {
+        let mut bytes = [0; SLOT_SIZE];
+        file.read_exact_at(&mut bytes, self.size.slot_at(slot))?;
+        // Meanwhile there may be newer ones.
+        self.before(file, u32::from_be_bytes(bytes), count)
     }
 
     /// Makes what was written durable; gives what a checkpoint is to say of the files. An error is final.
@@ -302,6 +354,16 @@ impl KeyIndex {
     pub(crate) fn release(&self) {
         self.state.lock().files.iter_mut().for_each(|file| file.file = None);
     }
+}
+
+/// Whether an error passes when somebody makes room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Where there is no room, keys wait, or are missing until there is: no reason for a log not to be opened.
+pub(crate) fn unless_full(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if is_full(&error) { Ok(()) } else { Err(error) })
 }
 
 impl IndexFile {

@@ -15,7 +15,7 @@
 //! log start ≤ durable end ≤ log end           (of each partition)
 //! ```
 //!
-//! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 1,024 records; a partition costs no file
+//! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384 batches; a partition costs no file
 //! descriptor, and about 1 kB before its first append.
 //!
 //! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the commit
@@ -29,6 +29,7 @@ mod commit_log;
 mod confirm;
 mod entry_reader;
 mod find;
+mod find_by_key;
 mod flush;
 pub(crate) mod inspect;
 pub(crate) mod key_index;
@@ -46,7 +47,6 @@ mod truncate;
 #[cfg(test)]
 mod tests;
 
-pub use find::FoundByKey;
 pub use open::{GroupReport, LivePartition};
 pub use partition::GroupPartition;
 pub use retention::OldFile;
@@ -235,11 +235,15 @@ impl GroupLog {
         self.core.failure()
     }
 
-    /// Writes the keys that wait for the index, so that no append has to. To be called about once a second.
+    /// Writes the keys that wait for the index, so that no append has to, and adds those that were left out while the disk was full. To be
+    /// called about once a second.
     pub fn write_keys(&self) {
         let written = self.core.index.write(self.core.fs());
         // An error of the disk ends the group, which is said where it does.
-        let _ = written.or_else(|error| self.core.view_failed(&self.core.index_dir(), error));
+        if written.or_else(|error| self.core.view_failed(&self.core.index_dir(), error)).is_ok() {
+            // What is still missing is said to those who look for it.
+            let _ = self.add_missing_keys();
+        }
     }
 
     /// Frees memory and closes files that nobody has used lately. To be called now and then.

@@ -20,7 +20,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::commit_log::{self, CommitLog};
 use super::inspect::topic_hash;
-use super::key_index::KeyIndex;
+use super::key_index::{self, KeyIndex};
 use super::queue::Queue;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
@@ -100,8 +100,11 @@ impl GroupLog {
         let mut group = GroupLog { core, partitions: RwLock::default(), checkpointing: Mutex::default() };
         group.take_over(live, partitions, known.as_ref());
         if full && known.is_some() {
-            // So that what was made anew is not made again.
-            group.checkpoint()?;
+            // So that what was made anew is not made again. Where there is no room for it, it is.
+            match group.checkpoint() {
+                Err(error) if !key_index::is_full(&error.error) => return Err(error.into()),
+                _ => {}
+            }
         }
         Ok((group, report))
     }
@@ -246,14 +249,17 @@ impl Opening<'_> {
         let failed = io_error(&dir);
         let size = self.options.index_size();
         if let Some(known) = believed {
-            let index = KeyIndex::open(self.fs, &dir, size, &known.indexes, clean).map_err(io_error(&dir))?;
-            if let Some(index) = index {
-                return Ok((index, known.segment + known.position));
+            match KeyIndex::open(self.fs, &dir, size, &known.indexes, clean) {
+                Ok(Some(index)) => return Ok((index, known.segment + known.position)),
+                Ok(None) => {}
+                // No room to take it back to where the checkpoint is. Without it there is some.
+                Err(error) if key_index::is_full(&error) => {}
+                Err(error) => return Err(failed(error)),
             }
             self.full = true;
             self.report.views_rebuilt += 1;
         }
-        Ok((KeyIndex::create(self.fs, &dir, size).map_err(failed)?, 0))
+        Ok((KeyIndex::create(self.fs, &dir, size).map_err(io_error(&dir))?, 0))
     }
 
     fn replay(
@@ -282,7 +288,7 @@ impl Opening<'_> {
                 from = next.map(|base| Location::new(base, 0));
             }
         }
-        index.0.write(self.fs).map_err(io_error(self.folder))?;
+        key_index::unless_full(index.0.write(self.fs)).map_err(io_error(self.folder))?;
         self.report.unknown = unknown.len();
         Ok(())
     }

@@ -10,7 +10,7 @@ use mainstem_record::BatchView;
 use super::PartitionKey;
 use super::commit_log::position_of;
 use super::inspect::inspect;
-use super::key_index::KeyIndex;
+use super::key_index::{self, KeyIndex};
 use super::state::{Placed, State};
 use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
@@ -132,7 +132,7 @@ impl Views<'_> {
         if let Some((index, _)) = index
             && index.add(&inspected.keys, placed.position, batch.max_timestamp.0)
         {
-            index.write(self.fs)?;
+            key_index::unless_full(index.write(self.fs))?;
         }
         let marker = marker_of(view).ok().flatten();
         making.state.observe(batch, marker, placed, inspected);

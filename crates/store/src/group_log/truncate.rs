@@ -55,7 +55,9 @@ impl GroupLog {
                 state.snapshot(partition.topic_id, partition.partition.partition)
             })
             .collect();
-        self.core.index.write(self.core.fs()).map_err(failed)?;
+        let written = self.core.index.write(self.core.fs());
+        written.map_err(|error| self.view_error("write", &self.core.index_dir(), error))?;
+        self.add_missing_keys()?;
         let indexes = self.core.index.sync(self.core.fs()).map_err(failed)?;
         self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
         // The one before may tell of what is cut: with other entries in its place it would be believed.

@@ -11,6 +11,7 @@
 //!
 //! Numbers: 131,072 slots and 524,288 entries a file, 11 MB, sparse; one read of 1 MiB (or one batch) at a time; a checkpoint reads at most 64 MiB.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use mainstem_record::{BatchView, Batches};
@@ -21,9 +22,9 @@ use crate::config::KeyIndexing;
 use crate::error::{ReadError, StorageError};
 use crate::formats::key_index::{continue_hash, stored_hash};
 use crate::formats::key_index_state::{self, KeyIndexState};
-use crate::group_log::FoundByKey;
-use crate::group_log::inspect::{INSPECTED_BYTES_MAX, for_each_key, inspect, topic_hash};
+use crate::group_log::inspect::{inspect, topic_hash};
 use crate::group_log::key_index::{KeyIndex, Size};
+use crate::key_query::{COMPARED_MAX, Candidate, FoundByKey, KeyMatches, KeyQuery};
 
 const FOLDER: &str = "key-index";
 const STATE: &str = "applied";
@@ -32,8 +33,6 @@ const SIZE: Size = if cfg!(test) { Size { slots: 16, entries: 32 } } else { Size
 const READ_BYTES: u32 = 1 << 20;
 /// What a checkpoint reads at most of one log: others wait for it. A look-up reads the rest.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
-/// Batches that are compared in one look-up.
-const COMPARED_MAX: usize = 1024;
 
 /// The index, once somebody needed it.
 #[derive(Debug, Default)]
@@ -41,6 +40,15 @@ pub(crate) struct Keys {
     open: Option<Box<OpenKeys>>,
     /// It is not wanted, and what was there is gone.
     removed: bool,
+}
+
+impl Keys {
+    /// After an error what was not written is not kept, so that it does not grow: the next one who asks begins with what is on the disk.
+    fn forget_after<T>(&mut self, result: &Result<T, ReadError>) {
+        if result.is_err() {
+            self.open = None;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -53,30 +61,41 @@ struct OpenKeys {
 }
 
 impl PartitionLog {
-    /// Records that have a key: their own, a word of the header `KEYS`, or the header `UNIQ_KEY`. Newest first, at most `max`. None unless
-    /// `mainstem.key.index` is `all`.
+    /// Records that have a key. None unless `mainstem.key.index` is `all`. Waits for the disk.
     ///
     /// Reads what was appended since the last look-up or checkpoint; the first look-up of a log that had no index reads all of it.
-    pub fn find_by_key(&self, key: &str, max: usize) -> Result<Vec<FoundByKey>, ReadError> {
+    pub fn find_by_key(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
         if !self.keys_wanted() {
-            return Ok(Vec::new());
+            return Ok(KeyMatches { records: Vec::new(), complete: true });
         }
-        let hash = stored_hash(continue_hash(topic_hash(&self.partition.topic), key));
-        let batches = {
-            let mut keys = self.keys.lock();
-            let open = self.open_keys(&mut keys)?;
-            self.index_up_to(open, self.log_end(), u64::MAX)?;
-            open.index.find(self.fs(), hash, COMPARED_MAX).map_err(|error| self.keys_failed("read", error))?
-        };
-        let mut found = Vec::new();
-        for base in batches {
-            if found.len() >= max {
+        let hash = stored_hash(continue_hash(topic_hash(&self.partition.topic), query.key));
+        let (batches, walked) = self.batches_of_hash(hash)?;
+        let mut records = Vec::new();
+        for base in &batches {
+            if records.len() >= query.max {
                 break;
             }
-            self.compare(Offset(base as i64), key, &mut found)?;
+            self.compare(Offset(*base as i64), query, &mut records)?;
         }
-        found.truncate(max);
-        Ok(found)
+        let complete = records.len() >= query.max || (walked && batches.len() < COMPARED_MAX);
+        records.truncate(query.max);
+        Ok(KeyMatches { records, complete })
+    }
+
+    /// The batches that may have a key, newest first; `false`: there may be more.
+    fn batches_of_hash(&self, hash: u32) -> Result<(Vec<u64>, bool), ReadError> {
+        let mut keys = self.keys.lock();
+        let mut batches = Vec::new();
+        let walked = self.open_keys(&mut keys).and_then(|open| {
+            self.index_up_to(open, self.log_end(), u64::MAX)?;
+            let walked = open.index.find(self.fs(), hash, |base| {
+                batches.push(base);
+                if batches.len() < COMPARED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            walked.map_err(|error| self.keys_failed("look keys up in", error))
+        });
+        keys.forget_after(&walked);
+        Ok((batches, walked?))
     }
 
     fn keys_wanted(&self) -> bool {
@@ -198,28 +217,20 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Adds the records of a batch that have the key, the last one first.
-    fn compare(&self, base: Offset, key: &str, found: &mut Vec<FoundByKey>) -> Result<(), ReadError> {
-        let log_start = self.log_start();
+    /// Adds the records of a batch that are asked for, the last one first.
+    fn compare(&self, base: Offset, query: &KeyQuery<'_>, found: &mut Vec<FoundByKey>) -> Result<(), ReadError> {
         let Some((bytes, _)) = self.batch_at(base)? else { return Ok(()) };
         let Ok(view) = BatchView::parse(&bytes) else { return Ok(()) };
-        let mut scratch = Vec::new();
-        let Ok(records) = view.records(&mut scratch, INSPECTED_BYTES_MAX) else { return Ok(()) };
-        let first = found.len();
-        for record in records.map_while(Result::ok).filter(|record| record.offset >= log_start) {
-            let mut has_key = false;
-            for_each_key(&record, KeyIndexing::All, |word| has_key |= word == key);
-            if has_key {
-                found.push(FoundByKey {
-                    partition: self.partition.partition,
-                    offset: record.offset,
-                    timestamp: record.timestamp,
-                    position: base.0 as u64,
-                });
-            }
+        if !view.crc_is_valid() {
+            return Err(self.corrupt(base, 0));
         }
-        found[first..].reverse();
-        Ok(())
+        let (partition, position, log_start) = (self.partition.partition, base.0 as u64, self.log_start());
+        let batch = Candidate { view: &view, partition, position, log_start };
+        let aborted = |producer, offset: Offset| {
+            let overlapping = self.aborted_transactions(offset, offset.plus(1))?;
+            Ok(overlapping.iter().any(|aborted| aborted.producer_id == producer))
+        };
+        query.take(&batch, aborted, found)
     }
 
     /// Brings the index up to what is durable and writes down how far it is; removes it where it is not wanted. An error costs the next
@@ -227,6 +238,7 @@ impl PartitionLog {
     pub(super) fn checkpoint_keys(&self) {
         let Some(mut keys) = self.keys.try_lock() else { return };
         let done = if self.keys_wanted() { self.save_keys(&mut keys) } else { self.remove_keys(&mut keys) };
+        keys.forget_after(&done);
         if let Err(error) = done {
             tracing::warn!(partition = %self.partition, "the key index is not brought up to date: {error}");
         }

@@ -41,7 +41,7 @@ fn run(fs: &MemFs, world: &mut World) -> Result<(), ()> {
         let end = logs[round].flush_blocking().map_err(|_| ())?.0;
         world.partitions[round].durable = world.partitions[round].durable.max(end);
         append_one(&logs[0], &mut world.partitions[0])?;
-        group.find_by_key(TopicId([7; 16]), "k", 1).map_err(|_| ())?;
+        group.find_by_key(TopicId([7; 16]), &KeyQuery::new("k", 1)).map_err(|_| ())?;
         if round == 1 {
             let start = logs[1].log_end();
             world.partitions[1].log_start_max = world.partitions[1].log_start_max.max(start.0);

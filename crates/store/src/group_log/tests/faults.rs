@@ -22,7 +22,7 @@ fn work(group: &GroupLog, logs: &[Arc<GroupPartition>]) -> Vec<i64> {
         let request = ReadRequest { from: log.log_start(), max_bytes: 500, upper: log.log_end(), min_one_batch: true };
         let _ = log.read(&request);
         let _ = log.find_by_time(NOW, log.log_end());
-        let _ = group.find_by_key(TopicId([7; 16]), "k", 3);
+        let _ = group.find_by_key(TopicId([7; 16]), &KeyQuery::new("k", 3));
         let _ = group.checkpoint();
         if round == 1 {
             logs[0].set_config(Arc::new(LogConfig { retention_bytes: 1500, ..config() }));

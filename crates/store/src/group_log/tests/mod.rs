@@ -11,6 +11,7 @@ mod retention;
 mod truncate;
 
 use super::*;
+use crate::KeyQuery;
 use crate::config::KeyIndexing;
 use crate::partition_log::{AppendContext, Appended, Origin, ReadChunk, ReadRequest, Reading};
 use bytes::Bytes;

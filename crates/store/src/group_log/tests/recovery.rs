@@ -57,7 +57,7 @@ fn each_view_can_be_deleted_and_is_made_again() {
             }
             let (group, report) = open_with(&fs, &live(), clean);
             expect_all(&group, 40);
-            let found = group.find_by_key(TopicId([7; 16]), "k", 100).unwrap();
+            let found = group.find_by_key(TopicId([7; 16]), &KeyQuery::new("k", 100)).unwrap().records;
             assert_eq!(found.len(), 80, "{view}, clean {clean}: {report:?}");
             drop(group);
             let (group, _) = open(&fs);
@@ -97,7 +97,7 @@ fn views_that_ran_ahead_are_cut() {
     for partition in group.partitions() {
         assert_eq!(put(&partition, &["new"]).base_offset, Offset(40));
     }
-    assert_eq!(group.find_by_key(TopicId([7; 16]), "k", 200).unwrap().len(), 82);
+    assert_eq!(group.find_by_key(TopicId([7; 16]), &KeyQuery::new("k", 200)).unwrap().records.len(), 82);
 }
 
 #[test]

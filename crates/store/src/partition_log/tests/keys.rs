@@ -1,4 +1,5 @@
 use super::*;
+use crate::KeyQuery;
 use crate::config::KeyIndexing;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 use mainstem_record::RecordHeader;
@@ -20,7 +21,7 @@ fn put_keys(log: &PartitionLog, keys: &[&str]) {
 }
 
 fn found(log: &PartitionLog, key: &str) -> Vec<i64> {
-    log.find_by_key(key, 100).unwrap().iter().map(|found| found.offset.0).collect()
+    log.find_by_key(&KeyQuery::new(key, 100)).unwrap().records.iter().map(|found| found.offset.0).collect()
 }
 
 fn key_of(offset: i64) -> String {
@@ -59,7 +60,7 @@ fn records_are_found_by_key_word_and_unique_id_newest_first() {
     put_keys(&log, &["Aa"]);
     put_keys(&log, &["BB"]);
     assert_eq!(found(&log, "alpha"), [3, 2, 0]);
-    assert_eq!(log.find_by_key("alpha", 1).unwrap().len(), 1);
+    assert_eq!(log.find_by_key(&KeyQuery::new("alpha", 1)).unwrap().records.len(), 1);
     assert_eq!(found(&log, "0A0B"), [3]);
     assert_eq!((found(&log, "Aa"), found(&log, "BB")), (vec![4], vec![5]));
     assert_eq!((found(&log, "none"), found(&log, "")), (vec![], vec![]));
@@ -177,7 +178,7 @@ fn an_error_of_the_index_s_files_costs_time_and_nothing_else() {
         fill_keys(&log, 20);
         log.flush_blocking().unwrap();
         fs.plan_fault(Fault::of(kind, 1).on("/key-index").with(action).and_later());
-        let _ = log.find_by_key("key-1", 10);
+        let _ = log.find_by_key(&KeyQuery::new("key-1", 10));
         log.prepare_checkpoint().unwrap();
         assert!(fs.faults_met() > 0, "{kind:?}");
         assert!(log.failure().is_none(), "the log goes on");

@@ -1,0 +1,78 @@
+//! Keys on their way into the files, and what is left out while the files take none.
+
+use super::NewKey;
+
+/// With so many an append writes them. Tests come to the limits with little data.
+pub(super) const DUE: usize = if cfg!(test) { 48 } else { 65_536 };
+/// What comes when so many wait, and writing them failed, is left out.
+const WAITING_MAX: usize = 4 * DUE;
+
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    keys: Vec<NewKey>,
+    /// With so many, if more than [`DUE`], somebody should write: that failed, and not every append is to try again.
+    due: usize,
+    missing: Option<Missing>,
+}
+
+/// Keys that were left out.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    /// All keys of records before are in the index, or wait.
+    from: u64,
+    /// The last record that was left out.
+    last: u64,
+}
+
+impl Waiting {
+    /// `true`: it is time to write.
+    pub(super) fn add(&mut self, hashes: &[u32], position: u64, time_ms: i64) -> bool {
+        if let Some(missing) = &mut self.missing {
+            missing.from = missing.from.min(position);
+            missing.last = missing.last.max(position);
+            return false;
+        }
+        if self.due > DUE && self.keys.len() >= WAITING_MAX {
+            self.missing = Some(Missing { from: position, last: position });
+            tracing::warn!("the disk is full: the key index is behind from position {position} on");
+            return false;
+        }
+        self.keys.extend(hashes.iter().map(|hash| NewKey { hash: *hash, position, time_ms }));
+        self.keys.len() >= self.due.max(DUE)
+    }
+
+    pub(super) fn take(&mut self) -> Vec<NewKey> {
+        std::mem::take(&mut self.keys)
+    }
+
+    /// What was taken is in the files.
+    pub(super) fn written(&mut self) {
+        self.due = DUE;
+    }
+
+    /// Keys that could not be written, ahead of those that came meanwhile.
+    pub(super) fn put_back(&mut self, keys: &[NewKey]) {
+        self.keys.splice(0..0, keys.iter().copied());
+        self.due = self.keys.len() + DUE;
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The positions of a hash.
+    pub(super) fn newest_first(&self, hash: u32) -> Vec<u64> {
+        self.keys.iter().rev().filter(|key| key.hash == hash).map(|key| key.position).collect()
+    }
+
+    pub(super) fn missing_from(&self) -> Option<u64> {
+        self.missing.map(|missing| missing.from)
+    }
+
+    /// Everything before `end` is in the files. What was left out behind that stays missing.
+    pub(super) fn found_before(&mut self, end: u64) {
+        self.missing =
+            self.missing.filter(|missing| missing.last >= end).map(|missing| Missing { from: end, ..missing });
+    }
+}
