@@ -388,7 +388,7 @@ pub fn is_too_much_to_unpack(error: &AppendError) -> bool {
 
 fn acknowledge(durability: Durability) -> Acknowledge {
     match durability {
-        Durability::Os => Acknowledge::Appended,
+        Durability::Os | Durability::Memory => Acknowledge::Appended,
         Durability::Disk => Acknowledge::Durable,
     }
 }

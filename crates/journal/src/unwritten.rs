@@ -188,6 +188,23 @@ impl Journal {
         }
     }
 
+    /// The directory is about to go, and another journal may get its name: what is in memory alone goes with it, and nothing is written from
+    /// now on. What was written can be read as long as somebody holds it.
+    pub fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let Some(unwritten) = state.unwritten.take() else { return };
+        if let (Some(end), Some(segment), false) = (state.end, &state.active, unwritten.is_empty()) {
+            let written = Location::new(end.segment, end.position - unwritten.bytes.len() as u64);
+            // First unseen, then gone.
+            self.release_tail();
+            segment.set_len(written.position);
+            segment.set_in_memory_from(u64::MAX);
+            state.end = Some(written);
+        }
+        unwritten.free(&self.host.write_out.budget);
+    }
+
     /// Why a journal is not closed or cut: final only if it is the journal's own failure.
     pub(crate) fn write_out_failure(&self, state: &AppendState, error: AppendError) -> Arc<JournalFailure> {
         let segment = state.end.unwrap_or_default().segment;

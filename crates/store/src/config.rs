@@ -10,6 +10,8 @@ pub enum Durability {
     Os,
     /// After `fdatasync`, combined over everything that waits.
     Disk,
+    /// In the memory of this process, which is written to the page cache soon afterwards: a killed process loses the newest records.
+    Memory,
 }
 
 /// Under which keys records can be looked up (`mainstem.key.index`). In layout `partition` there is an index with `All` alone.

@@ -184,6 +184,25 @@ fn a_stop_on_a_full_disk_says_so() {
     assert!(node.journal.close().unwrap_err().to_string().contains("no space left"));
 }
 
+/// The folder of a deleted topic gets another name, and the next topic its own.
+#[test]
+fn a_journal_that_is_abandoned_writes_nothing_under_its_name() {
+    let mut node = Node::new();
+    node.put(10, false).unwrap();
+    node.journal.flush().unwrap();
+    let at = node.put(10, true).unwrap();
+    node.journal.abandon();
+    node.journal.release_idle();
+    node.fs.rename(Path::new(DIR), Path::new("/data/gone")).unwrap();
+    let other = open(&node.fs).unwrap().0;
+    other.roll(SegmentBase(0)).unwrap();
+    node.host.write_out.run_pending();
+    assert_eq!((node.file_len(), node.end()), (0, 30));
+    assert!(node.journal.read_at(at, &mut [0; 30]).is_ok_and(|count| count == 0));
+    assert!(matches!(node.put(10, true), Err(AppendError::Closed { .. })));
+    assert_eq!(node.host.write_out.buffered_bytes(), 0);
+}
+
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 

@@ -59,6 +59,15 @@ impl EntryReader<'_> {
     /// Up to which position the entries lie in the same file as the one at this position, as far as that is known.
     pub(crate) fn end_of_file(&mut self, position: u64) -> Result<u64, ReadError> {
         let at = self.locate(position)?;
+        if let Some((base, file)) =
+            self.file.as_ref().filter(|(base, file)| *base == at.segment && at.position < file.len)
+        {
+            return Ok(base.0 + file.len);
+        }
+        // Without its file: that would have written what is in memory alone.
+        if let Some(len) = self.log.journal.segment_len_nowait(at.segment)? {
+            return Ok(at.segment.0 + len);
+        }
         let known = self.find(at, 0)?;
         Ok(self.file.as_ref().filter(|_| known).map_or(position, |(base, file)| base.0 + file.len))
     }
@@ -80,8 +89,8 @@ impl EntryReader<'_> {
         }
         let (begin, journal) = (Location::new(at.segment, 0), &self.log.journal);
         let file = match self.wait {
-            true => Some(journal.slice(begin, u64::MAX)?),
-            false => journal.slice_nowait(begin, u64::MAX)?,
+            true => Some(journal.slice_written(begin, end)?),
+            false => journal.slice_written_nowait(begin, end)?,
         };
         let Some(file) = file else { return Ok(false) };
         if end > file.len {

@@ -72,12 +72,18 @@ pub(super) fn storage_error(failure: &JournalFailure) -> StorageError {
 }
 
 impl Core {
-    /// Syncs the commit log on this thread; gives up to where it is durable.
+    /// Syncs the commit log on this thread; gives up to where it is durable. Where the disk is too full for what is in memory alone, that is
+    /// an error that ends nothing.
     pub(super) fn flush(&self) -> Result<Option<Location>, StorageError> {
         self.check_alive()?;
+        let end = self.log.journal.end();
         match self.log.journal.flush() {
             Ok(up_to) => {
                 up_to.into_iter().for_each(|up_to| self.waiting.reached(up_to));
+                if up_to < end {
+                    let (path, error) = (self.log.journal.dir().to_owned(), std::io::ErrorKind::StorageFull.into());
+                    return Err(StorageError { action: "write", path, error: Arc::new(error) });
+                }
                 Ok(up_to)
             }
             Err(failure) => {

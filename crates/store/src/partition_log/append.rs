@@ -21,8 +21,8 @@ const ENFILE: i32 = 23;
 impl PartitionLog {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
-    /// The bytes must hold exactly one batch. Returns when they are in the page cache; with `mainstem.durability=disk` and with
-    /// `flush.messages` reached, a sync was also asked for, and the durable listener tells.
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
+    /// memory; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         let prepared = prepare::prepare(&self.partition, &config, batch, context, config.segment_bytes)?;
@@ -42,7 +42,7 @@ impl PartitionLog {
         };
         let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
         // Readers go on during the write: they see the end as it was.
-        let position = self.write(&[IoSlice::new(&header.write()), IoSlice::new(prepared.payload())])?;
+        let position = self.write(&[IoSlice::new(&header.write()), IoSlice::new(prepared.payload())], &config)?;
         let mut state = self.state.lock();
         self.observe(&mut state, &config, &header, prepared.marker, position)?;
         let appended = Appended {
@@ -52,7 +52,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state);
+        self.after_append(state, &config);
         Ok(appended)
     }
 
@@ -85,7 +85,7 @@ impl PartitionLog {
             now,
         )?;
         drop(state);
-        let mut position = self.write(&[IoSlice::new(batches)])?;
+        let mut position = self.write(&[IoSlice::new(batches)], &config)?;
         let mut state = self.state.lock();
         for (header, marker) in &parts {
             self.observe(&mut state, &config, header, *marker, position)?;
@@ -98,7 +98,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state);
+        self.after_append(state, &config);
         Ok(appended)
     }
 
@@ -138,9 +138,13 @@ impl PartitionLog {
     }
 
     /// One positional write at the end of the log. Gives its position in the active segment.
-    fn write(&self, parts: &[IoSlice<'_>]) -> Result<u64, AppendError> {
+    fn write(&self, parts: &[IoSlice<'_>], config: &LogConfig) -> Result<u64, AppendError> {
         let partition = || self.partition.clone();
-        let at = self.journal.append(parts).map_err(|error| match error {
+        let written = match config.durability {
+            Durability::Memory => self.journal.append_in_memory(parts),
+            Durability::Os | Durability::Disk => self.journal.append(parts),
+        };
+        let at = written.map_err(|error| match error {
             JournalError::Failed(failure) => AppendError::Storage(durability::storage_error(&failure)),
             JournalError::DiskFull { bytes, .. } => AppendError::DiskFull { partition: partition(), bytes },
             JournalError::Open { path, source } => {
@@ -190,8 +194,9 @@ impl PartitionLog {
     }
 
     /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes them to `disk`
-    /// then asks for a sync of everything up to the log end, so either of the two covers this append.
-    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+    /// then asks for a sync of everything up to the log end, so either of the two covers this append. In the same way what went to memory
+    /// is written out if the settings do not say `memory` any more.
+    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, begun_with: &LogConfig) {
         let config = self.config.load();
         let due = config.durability == Durability::Disk
             || state.next_offset.0 - self.durability.end().0 >= config.flush_messages;
@@ -201,8 +206,14 @@ impl PartitionLog {
             state.dirty_since = None;
             drop(state);
             self.ask_flusher(end);
-        } else if config.flush_ms != i64::MAX && state.dirty_since.is_none() {
+            return;
+        }
+        if config.flush_ms != i64::MAX && state.dirty_since.is_none() {
             state.dirty_since = Some(self.env.clock.monotonic());
+        }
+        drop(state);
+        if begun_with.durability == Durability::Memory && config.durability != Durability::Memory {
+            durability::write_out(&self.journal);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::error::StorageError;
-use mainstem_journal::{DurabilityObserver, JournalFailure, Location};
+use mainstem_journal::{DurabilityObserver, Journal, JournalFailure, Location};
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
@@ -97,6 +97,12 @@ impl DurabilityObserver for Durability {
     fn on_failed(&self, failure: &Arc<JournalFailure>) {
         self.tell(Err(storage_error(failure)));
     }
+}
+
+/// A log has got settings that promise more than memory: what was acknowledged under the old ones gets into the page cache. Where the disk is
+/// too full for it, it stays in memory, nothing is acknowledged until it is written, and the journal has said so.
+pub(crate) fn write_out(journal: &Journal) {
+    let _ = journal.write_out();
 }
 
 /// The journal's error in the log's terms.

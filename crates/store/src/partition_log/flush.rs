@@ -263,6 +263,7 @@ impl PartitionLog {
             state.closed = true;
             state.leaving = true;
         }
+        self.journal.abandon();
         self.journal.release_idle();
         self.env.indexes.forget(self.number());
     }
