@@ -85,7 +85,7 @@ impl Schedule {
         let config = state.config.load_full();
         look_at_disk(state);
         flush_due(state);
-        state.folder.write_keys_of_groups();
+        state.folder.write_views_of_groups();
         remove_due(state);
         if now >= self.retention {
             self.retention = now + millis(config.log.retention_check_interval_ms);

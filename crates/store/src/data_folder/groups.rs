@@ -338,9 +338,12 @@ impl DataFolder {
         Ok(partition.log_end())
     }
 
-    /// Writes the keys that wait for an index. To be called about once a second.
-    pub fn write_keys_of_groups(&self) {
-        self.groups().iter().for_each(|group| group.write_keys());
+    /// Writes the keys that wait for an index, and consume queues when they take too much memory. To be called about once a second.
+    pub fn write_views_of_groups(&self) {
+        self.groups().iter().for_each(|group| {
+            group.write_queues();
+            group.write_keys();
+        });
     }
 
     /// Frees memory and files that nobody used lately.

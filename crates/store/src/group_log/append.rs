@@ -7,7 +7,7 @@ use mainstem_record::{BatchHeader, BatchView, ValidationError};
 use super::commit_log::WriteError;
 use super::inspect::{Inspected, inspect};
 use super::state::{Placed, State};
-use super::{Core, GroupPartition, flush};
+use super::{GroupPartition, flush};
 use crate::config::{Durability, KeyIndexing};
 use crate::error::{AppendError, StorageError};
 use crate::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
@@ -18,6 +18,12 @@ use crate::prepare::{self, Prepared};
 /// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
+
+/// Views that take too much memory to be left to others.
+struct Due {
+    index: bool,
+    queue: bool,
+}
 
 /// A batch that was written, for the views.
 struct Written {
@@ -33,6 +39,7 @@ impl GroupPartition {
     /// `mainstem.durability=disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
+        self.make_room_for_queue()?;
         let limit = self.core.log.batch_bytes_max();
         let prepared = prepare::prepare(&self.partition, &config, batch, context, limit)?;
         let view = BatchView::parse(&prepared.bytes).map_err(ValidationError::Framing)?;
@@ -57,10 +64,13 @@ impl GroupPartition {
         let placed = self.write(&header, &prepared)?;
         let append_time = prepared.append_time;
         let written = Written { header, marker: prepared.marker, placed };
-        let (log_start, index_is_due) = self.observe(written, inspected)?;
+        let (log_start, due) = self.observe(written, inspected)?;
         drop(order);
-        if index_is_due {
+        if due.index {
             self.write_index()?;
+        }
+        if due.queue {
+            self.write_queue_unless_others_do()?;
         }
         Ok(Appended { base_offset, last_offset: header.last_offset(), append_time, log_start, duplicate: false })
     }
@@ -123,14 +133,13 @@ impl GroupPartition {
     }
 
     /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the log start, and
-    /// whether so many keys wait that they should be written.
-    fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, bool), AppendError> {
+    /// which views have to be written because nobody else does it in time.
+    fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, Due), AppendError> {
         let Written { header, marker, placed } = written;
-        let index_is_due = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
+        let index = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
         let mut state = self.state.lock();
         state.observe(&header, marker, &placed, inspected);
-        let due = state.queue.is_write_due() && !state.closed;
-        let queue = if due { state.queue.write(self.core.fs()) } else { Ok(()) };
+        let queue = self.core.env.queues.is_write_overdue(self.core.options.queue_bytes, state.queue.bytes());
         let log_start = state.log_start;
         // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
         // the two covers this append.
@@ -142,25 +151,32 @@ impl GroupPartition {
             state.dirty_since = Some(self.core.env.clock.monotonic());
         }
         drop(state);
-        // Without the lock: who is told of an error may look at the log.
-        queue.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?;
         self.flush_appended(end);
-        Ok((log_start, index_is_due))
+        Ok((log_start, Due { index, queue }))
+    }
+
+    /// Where queues take much more memory than they may, the disk had no room for them for long: an append makes some, or is refused.
+    fn make_room_for_queue(&self) -> Result<(), AppendError> {
+        if !self.core.env.queues.is_exhausted(self.core.options.queue_bytes) {
+            return Ok(());
+        }
+        self.write_queue().map_err(|error| match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 }
+            }
+            _ => AppendError::Storage(self.core.fail("write", &self.core.queue_dir(&self.partition), error)),
+        })
+    }
+
+    fn write_queue_unless_others_do(&self) -> Result<(), AppendError> {
+        let Some(mut folder) = self.queue_folder.try_lock() else { return Ok(()) };
+        let result = self.write_queue_to(&mut folder);
+        drop(folder);
+        Ok(result.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?)
     }
 
     fn write_index(&self) -> Result<(), AppendError> {
         let result = self.core.index.write(self.core.fs());
         Ok(result.or_else(|error| self.core.view_failed(&self.core.index_dir(), error))?)
-    }
-}
-
-impl Core {
-    pub(super) fn new_queue(
-        &self,
-        name: &mainstem_types::TopicPartition,
-        topic_id: mainstem_types::TopicId,
-    ) -> super::queue::Queue {
-        let start = mainstem_types::Offset::ZERO;
-        super::queue::Queue::new(self.queue_dir(name), topic_id, self.options.queue_entries, start)
     }
 }

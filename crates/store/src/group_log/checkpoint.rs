@@ -47,24 +47,25 @@ impl GroupLog {
         let mut states = Vec::new();
         let mut unsynced = Vec::new();
         for partition in partitions {
-            // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
-            let _order = partition.appending.lock();
-            let mut state = partition.state.lock();
+            {
+                // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
+                let _order = partition.appending.lock();
+                let mut state = partition.state.lock();
+                partition.mark_end(&mut state);
+                states.push(state.snapshot(partition.topic_id, partition.partition.partition));
+            }
+            // After the state was taken: the files have all that it tells of, and what was appended since.
+            let mut folder = partition.queue_folder.lock();
             // Its topic was deleted meanwhile: the queue is gone, and the folder may be that of another topic of the name by now.
-            if state.closed && self.partition(partition.topic_id, partition.partition.partition).is_none() {
+            if folder.is_gone() {
+                states.pop();
                 continue;
             }
-            if let Err(error) = state.queue.write(self.core.fs()) {
-                // Who is told of an error may look at the log.
-                drop(state);
-                return Err(self.view_error("write", &self.core.queue_dir(&partition.partition), error));
-            }
-            partition.mark_end(&mut state);
-            states.push(state.snapshot(partition.topic_id, partition.partition.partition));
-            if let Some(files) = state.queue.take_unsynced() {
-                drop(state);
-                unsynced.push((Arc::clone(&partition), files));
-            }
+            let written = partition.write_queue_to(&mut folder);
+            let files = folder.take_unsynced();
+            drop(folder);
+            written.map_err(|error| self.view_error("write", &self.core.queue_dir(&partition.partition), error))?;
+            unsynced.extend(files.map(|files| (partition, files)));
         }
         Ok((states, unsynced))
     }
@@ -96,7 +97,7 @@ impl GroupLog {
                 _ => {}
             }
         }
-        synced.iter().for_each(|partition| partition.state.lock().queue.synced());
+        synced.iter().for_each(|partition| partition.queue_folder.lock().synced());
         let dir = self.core.index_dir();
         self.core.index.write(fs).map_err(|error| self.view_error("write", &dir, error))?;
         // The checkpoint says that the index has everything before it.

@@ -15,12 +15,17 @@
 //! log start ≤ durable end ≤ log end           (of each partition)
 //! ```
 //!
+//! Nobody who appends waits for the files of a view: consume queues are written by [`GroupLog::write_queues`] and for the checkpoint, from
+//! memory that is bounded for all groups of the process together (`queue_bytes`; four times as much at the very most, where the disk
+//! does not keep up).
+//!
 //! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384 batches; a partition costs no file
 //! descriptor, and about 1 kB before its first append.
 //!
 //! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the commit
-//! log's (held across the write of one entry) → `state` of a partition (held for moments, and across the page-cache write of its consume
-//! queue) → those of the list of partitions, the key index, the journal and the durability.
+//! log's (held across the write of one entry) → `queue_folder` of a partition (held while files of its consume queue are written; appends
+//! only try it) → `state` of a partition (held for moments) → those of the list of partitions, the key index, the journal and the
+//! durability.
 
 mod append;
 mod checkpoint;
@@ -37,6 +42,8 @@ mod open;
 mod partition;
 mod queue;
 mod queue_files;
+mod queue_folder;
+mod queue_memory;
 mod read;
 mod replay;
 mod retention;
@@ -49,6 +56,7 @@ mod tests;
 
 pub use open::{GroupReport, LivePartition};
 pub use partition::GroupPartition;
+pub(crate) use queue_memory::QueueMemory;
 pub use retention::OldFile;
 
 use std::collections::BTreeMap;
@@ -56,7 +64,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::Fs;
-use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
+use mainstem_types::{Offset, PartitionIndex, TopicId, TopicPartition};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::LogConfig;
@@ -65,6 +73,9 @@ use crate::partition_log::StoreEnv;
 use commit_log::CommitLog;
 use flush::Waiting;
 use key_index::KeyIndex;
+use queue::Queue;
+use queue_files::QueueFiles;
+use queue_folder::QueueFolder;
 
 const COMMIT_LOG: &str = "commitlog";
 const CONSUME_QUEUE: &str = "consumequeue";
@@ -82,6 +93,8 @@ pub struct GroupOptions {
     pub index_entries: u32,
     /// The newest entries that are kept in memory.
     pub tail_cache_bytes: usize,
+    /// What consume queues, those of all groups of the process together, may take of memory before they are written.
+    pub queue_bytes: usize,
 }
 
 impl Default for GroupOptions {
@@ -92,6 +105,7 @@ impl Default for GroupOptions {
             index_slots: 5_000_000,
             index_entries: 20_000_000,
             tail_cache_bytes: 1 << 20,
+            queue_bytes: 8 << 20,
         }
     }
 }
@@ -192,8 +206,10 @@ impl GroupLog {
         let mut partitions = self.partitions.write();
         let made = partitions.entry((topic_id, name.partition));
         Arc::clone(made.or_insert_with(|| {
-            let queue = self.core.new_queue(&name, topic_id);
-            GroupPartition::new(&self.core, name, topic_id, config, state::State::created(queue))
+            let files = QueueFiles::new(self.core.queue_dir(&name), self.core.options.queue_entries);
+            let queue = Queue::new(files.clone(), &self.core.env.queues, Offset::ZERO);
+            let folder = QueueFolder::new(files, topic_id);
+            GroupPartition::new(&self.core, name, topic_id, config, (state::State::created(queue), folder))
         }))
     }
 
@@ -208,13 +224,10 @@ impl GroupLog {
         for partition in &gone {
             partition.close_for_deletion();
             self.core.waiting.forget(&partition.key());
-            self.core.env.indexes.forget(partition.state.lock().queue.number());
-            let dir = self.core.queue_dir(partition.partition());
-            match self.core.fs().remove_dir_all(&dir) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    failed = Some(StorageError { action: "remove", path: dir, error: Arc::new(error) });
-                }
-                _ => {}
+            self.core.env.indexes.forget(partition.state.lock().queue.files().number);
+            if let Err(error) = partition.queue_folder.lock().delete(self.core.fs()) {
+                let path = self.core.queue_dir(partition.partition());
+                failed = Some(StorageError { action: "remove", path, error: Arc::new(error) });
             }
         }
         failed.map_or(Ok(gone.len()), Err)
@@ -243,6 +256,24 @@ impl GroupLog {
         if written.or_else(|error| self.core.view_failed(&self.core.index_dir(), error)).is_ok() {
             // What is still missing is said to those who look for it.
             let _ = self.add_missing_keys();
+        }
+    }
+
+    /// Writes consume queues if all together take more memory than they may, so that no append has to. To be called about once a second.
+    pub fn write_queues(&self) {
+        let (memory, limit) = (&self.core.env.queues, self.core.options.queue_bytes);
+        if !memory.is_write_due(limit) {
+            return;
+        }
+        for partition in self.partitions() {
+            let worth_it = memory.is_worth_writing(limit, partition.state.lock().queue.bytes());
+            let written = if worth_it { partition.write_queue() } else { Ok(()) };
+            let written =
+                written.or_else(|error| self.core.view_failed(&self.core.queue_dir(&partition.partition), error));
+            // An error of the disk ends the group, which is said where it does.
+            if written.is_err() {
+                return;
+            }
         }
     }
 

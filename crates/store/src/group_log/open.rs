@@ -22,6 +22,8 @@ use super::commit_log::{self, CommitLog};
 use super::inspect::topic_hash;
 use super::key_index::{self, KeyIndex};
 use super::queue::Queue;
+use super::queue_files::QueueFiles;
+use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
 use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
@@ -79,7 +81,7 @@ impl GroupLog {
         // Durable entries are gone: what the checkpoint says may be of others than will be in their place.
         let believed = known.as_ref().filter(|_| !report.recovery.shorter_than_checkpoint);
         let mut opening =
-            Opening { fs, folder, options: &options, live, report: &mut report, full: believed.is_none() };
+            Opening { env, fs, folder, options: &options, live, report: &mut report, full: believed.is_none() };
         let mut partitions = opening.take_partitions(known.as_ref(), believed, &journal)?;
         let (index, index_from) = opening.take_index(believed, clean)?;
         let full = opening.full;
@@ -124,7 +126,8 @@ impl GroupLog {
             if named.contains(&key) || making.state.next_offset > Offset::ZERO {
                 let (name, config) = (partition.name.clone(), Arc::clone(&partition.config));
                 let state = State { from_nothing: false, ..making.state };
-                let partition = GroupPartition::new(&self.core, name, partition.topic_id, config, state);
+                let made = (state, making.queue_folder);
+                let partition = GroupPartition::new(&self.core, name, partition.topic_id, config, made);
                 partitions.insert(key, partition);
             }
         }
@@ -179,6 +182,7 @@ fn location(known: &GroupCheckpoint) -> Location {
 }
 
 struct Opening<'a> {
+    env: &'a StoreEnv,
     fs: &'a dyn Fs,
     folder: &'a Path,
     options: &'a GroupOptions,
@@ -189,10 +193,9 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    fn queue(&self, partition: &LivePartition) -> Queue {
-        let name = &partition.name;
+    fn queue_files(&self, name: &TopicPartition) -> QueueFiles {
         let dir = self.folder.join(CONSUME_QUEUE).join(&*name.topic).join(name.partition.to_string());
-        Queue::new(dir, partition.topic_id, self.options.queue_entries, Offset::ZERO)
+        QueueFiles::new(dir, self.options.queue_entries)
     }
 
     /// The live partitions with what is known of them.
@@ -211,16 +214,17 @@ impl Opening<'_> {
         let mut partitions = BTreeMap::new();
         for partition in self.live {
             let key = (partition.topic_id, partition.name.partition);
-            let mut queue = self.queue(partition);
+            let files = self.queue_files(&partition.name);
+            let mut queue_folder = QueueFolder::new(files.clone(), partition.topic_id);
             let failed = io_error(self.folder);
             let state = match (states.get(&key), believed) {
-                (Some(state), Some(_)) => self.take_known(queue, state).map_err(failed)?,
+                (Some(state), Some(_)) => self.take_known(&mut queue_folder, files, state).map_err(failed)?,
                 (state, _) => {
                     // Offsets that the files know of are not given again, even if all their records are gone.
-                    let by_files = queue.end_by_files(self.fs, end).map_err(io_error(self.folder))?;
-                    queue.reset(self.fs, Offset::ZERO).map_err(failed)?;
+                    let by_files = queue_folder.end_by_files(self.fs, end).map_err(io_error(self.folder))?;
+                    queue_folder.reset(self.fs).map_err(failed)?;
                     let floor = state.map_or(Offset::ZERO, |state| state.log_start);
-                    let mut state = State::new(queue);
+                    let mut state = State::new(Queue::new(files, &self.env.queues, Offset::ZERO));
                     state.log_start = floor;
                     state.idle_end = by_files.unwrap_or(Offset::NONE);
                     state
@@ -228,19 +232,21 @@ impl Opening<'_> {
             };
             let topic_hash = topic_hash(&partition.name.topic);
             let key_indexing = partition.config.key_indexing;
-            partitions.insert(key, Making { state, topic_hash, key_indexing });
+            partitions.insert(key, Making { state, queue_folder, topic_hash, key_indexing });
         }
         Ok(partitions)
     }
 
-    fn take_known(&mut self, mut queue: Queue, known: &PartitionState) -> io::Result<State> {
+    fn take_known(&mut self, folder: &mut QueueFolder, files: QueueFiles, known: &PartitionState) -> io::Result<State> {
         let last = QueueEntry { position: known.last_position, size: known.last_size, tag_hash: 0 };
-        if !queue.adopt(self.fs, known.log_start, known.next_offset, last)? {
-            queue.reset(self.fs, known.log_start)?;
+        let adopted = folder.adopt(self.fs, known.log_start, known.next_offset, last)?;
+        if !adopted {
+            folder.reset(self.fs)?;
             self.full = true;
             self.report.views_rebuilt += 1;
         }
-        Ok(State::restore(queue, known))
+        let begin = if adopted { known.next_offset } else { known.log_start };
+        Ok(State::restore(Queue::new(files, &self.env.queues, begin), known))
     }
 
     /// The index, with the position from which on its entries are to be made.
@@ -276,7 +282,7 @@ impl Opening<'_> {
         let mut next_segment = checkpoint.and_then(|known| known.next_segment);
         let mut unknown = BTreeMap::new();
         while let Some(start) = from.take() {
-            let views = Views { fs: self.fs, partitions, index: Some(index), unknown: &mut unknown, error: None };
+            let views = Views::new(self.env, self.options, partitions, Some(index), &mut unknown);
             let mut replay = Replay::make(next_segment.take(), views);
             let outcome = journal.scan(start, &mut replay).map_err(|error| OpenError::Journal(error.to_string()))?;
             replay.finish().map_err(io_error(self.folder))?;

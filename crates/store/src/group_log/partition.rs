@@ -1,5 +1,6 @@
 //! A partition of a group: the operations of a partition log, over the group's commit log.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,13 +9,15 @@ use arc_swap::ArcSwap;
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
+use super::queue_folder::QueueFolder;
 use super::state::State;
 use super::{Core, PartitionKey};
-use crate::config::LogConfig;
+use crate::config::{self, LogConfig};
 use crate::error::{LogStartError, StorageError};
 use crate::formats::epoch_checkpoint::EpochEntry;
+use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::formats::transaction_index::AbortedTransaction;
-use crate::partition_log::durability::Durability;
+use crate::partition_log::durability::{self, Durability};
 use crate::partition_log::producers::Producer;
 use crate::partition_log::{LogPositions, ProducerSummary};
 
@@ -30,6 +33,8 @@ pub struct GroupPartition {
     /// Held from the numbering of a batch until the views know it.
     pub(super) appending: Mutex<()>,
     pub(super) state: Mutex<State>,
+    /// Held while the files of the consume queue are written, cut or removed.
+    pub(super) queue_folder: Mutex<QueueFolder>,
     pub(super) durability: Arc<Durability>,
     /// The consume queue was found wrong, and that was said.
     pub(super) queue_is_wrong: AtomicBool,
@@ -41,7 +46,7 @@ impl GroupPartition {
         partition: TopicPartition,
         topic_id: TopicId,
         config: Arc<LogConfig>,
-        mut state: State,
+        (mut state, queue_folder): (State, QueueFolder),
     ) -> Arc<GroupPartition> {
         state.queue.set_number(core.env.next_log_number());
         let durability = Arc::new(Durability::new(state.next_offset));
@@ -54,6 +59,7 @@ impl GroupPartition {
             config: ArcSwap::new(config),
             appending: Mutex::default(),
             state: Mutex::new(state),
+            queue_folder: Mutex::new(queue_folder),
             durability,
             queue_is_wrong: AtomicBool::new(false),
         })
@@ -82,7 +88,11 @@ impl GroupPartition {
 
     /// Exchanges the settings; they apply from the next append or pass on.
     pub fn set_config(&self, config: Arc<LogConfig>) {
-        self.config.store(config);
+        let promises_more = config.durability != config::Durability::Memory;
+        let old = self.config.swap(config);
+        if promises_more && old.durability == config::Durability::Memory {
+            durability::write_out(&self.core.log.journal);
+        }
     }
 
     pub fn positions(&self) -> LogPositions {
@@ -200,14 +210,38 @@ impl GroupPartition {
 
     /// Frees what is in memory if nothing was appended since the last call; says whether that is so.
     pub(super) fn release_if_idle(&self) -> bool {
-        let mut state = self.state.lock();
-        let end = state.next_offset;
-        let idle = std::mem::replace(&mut state.idle_end, end) == end;
+        let (idle, closed) = {
+            let mut state = self.state.lock();
+            let end = state.next_offset;
+            (std::mem::replace(&mut state.idle_end, end) == end, state.closed)
+        };
         // What cannot be written now stays in memory.
-        if idle && !state.closed && state.queue.write(self.core.fs()).is_ok() {
-            state.queue.release();
+        if idle && !closed && self.write_queue().is_ok() {
+            self.state.lock().queue.release();
         }
         idle
+    }
+
+    /// Writes what waits of the consume queue into its files.
+    pub(super) fn write_queue(&self) -> io::Result<()> {
+        self.write_queue_to(&mut self.queue_folder.lock())
+    }
+
+    /// What is appended meanwhile waits for the next time: no lock that an append takes is held while files are written.
+    pub(super) fn write_queue_to(&self, folder: &mut QueueFolder) -> io::Result<()> {
+        if folder.is_gone() {
+            return Ok(());
+        }
+        let mut entries = Vec::new();
+        let end = self.state.lock().queue.end();
+        loop {
+            let from = self.state.lock().queue.unwritten(end, &mut entries);
+            let Some(from) = from else { return Ok(()) };
+            folder.write(self.core.fs(), from, &entries)?;
+            let written = Offset(from + (entries.len() / ENTRY_SIZE) as i64);
+            let kept = self.core.env.queues.kept_max(self.core.options.queue_bytes);
+            self.state.lock().queue.wrote(written, kept);
+        }
     }
 
     /// Refuses appends and reads from now on.

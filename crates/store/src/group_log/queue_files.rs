@@ -54,19 +54,23 @@ impl Unsynced {
 /// The files of a queue, for readers without a lock.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueFiles {
-    pub(super) dir: PathBuf,
+    pub(super) dir: Arc<Path>,
     pub(super) file_entries: i64,
-    /// Under which open files are kept.
+    /// Under which open files are kept; another one when files may be made again.
     pub(super) number: u64,
 }
 
 impl QueueFiles {
+    pub(super) fn new(dir: PathBuf, file_entries: u32) -> QueueFiles {
+        QueueFiles { dir: dir.into(), file_entries: i64::from(file_entries.max(1)), number: 0 }
+    }
+
     /// The first offset that is not in the file of `offset`.
     pub(crate) fn end_of_file(&self, offset: i64) -> i64 {
         self.begin_of_file(offset) + self.file_entries
     }
 
-    fn begin_of_file(&self, offset: i64) -> i64 {
+    pub(super) fn begin_of_file(&self, offset: i64) -> i64 {
         offset.max(0) / self.file_entries * self.file_entries
     }
 

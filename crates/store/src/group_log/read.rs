@@ -90,7 +90,7 @@ impl GroupPartition {
             let (look, files) = {
                 let state = self.state.lock();
                 let look = state.queue.look(next, upper.0, bytes_max);
-                let files = look.in_files.is_some().then(|| state.queue.files_of());
+                let files = look.in_files.is_some().then(|| state.queue.files().clone());
                 (look, files)
             };
             let (Some(range), Some(files)) = (look.in_files, files) else {

@@ -3,23 +3,28 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use mainstem_env::Fs;
 use mainstem_journal::{EntryScanner, Location, Scan};
 use mainstem_record::BatchView;
 
+use super::GroupOptions;
 use super::PartitionKey;
 use super::commit_log::position_of;
 use super::inspect::inspect;
 use super::key_index::{self, KeyIndex};
+use super::queue_folder::QueueFolder;
 use super::state::{Placed, State};
 use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
+use crate::formats::queue_entry::ENTRY_SIZE;
+use crate::partition_log::StoreEnv;
 use crate::prepare::marker_of;
+use mainstem_types::Offset;
 
 /// A partition while its views are made.
 #[derive(Debug)]
 pub(super) struct Making {
     pub(super) state: State,
+    pub(super) queue_folder: QueueFolder,
     pub(super) topic_hash: i32,
     pub(super) key_indexing: KeyIndexing,
 }
@@ -36,13 +41,16 @@ pub(super) struct Replay<'a> {
 
 /// The views that are made.
 pub(super) struct Views<'a> {
-    pub(super) fs: &'a dyn Fs,
-    pub(super) partitions: &'a mut BTreeMap<PartitionKey, Making>,
+    env: &'a StoreEnv,
+    partitions: &'a mut BTreeMap<PartitionKey, Making>,
     /// With the position from which on keys are missing.
-    pub(super) index: Option<(&'a KeyIndex, u64)>,
+    index: Option<(&'a KeyIndex, u64)>,
     /// Entries of partitions that nobody wants.
-    pub(super) unknown: &'a mut BTreeMap<PartitionKey, u64>,
-    pub(super) error: Option<io::Error>,
+    unknown: &'a mut BTreeMap<PartitionKey, u64>,
+    /// What was added to queues since they were written, and how much of it may wait.
+    queue_bytes: usize,
+    queue_bytes_max: usize,
+    error: Option<io::Error>,
 }
 
 impl<'a> Replay<'a> {
@@ -114,7 +122,18 @@ impl EntryScanner for Replay<'_> {
     }
 }
 
-impl Views<'_> {
+impl<'a> Views<'a> {
+    pub(super) fn new(
+        env: &'a StoreEnv,
+        options: &GroupOptions,
+        partitions: &'a mut BTreeMap<PartitionKey, Making>,
+        index: Option<(&'a KeyIndex, u64)>,
+        unknown: &'a mut BTreeMap<PartitionKey, u64>,
+    ) -> Views<'a> {
+        let queue_bytes_max = options.queue_bytes;
+        Views { env, partitions, index, unknown, queue_bytes: 0, queue_bytes_max, error: None }
+    }
+
     fn observe(&mut self, header: &EntryHeader, view: &BatchView<'_>, placed: &Placed) -> io::Result<()> {
         let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
         let key = (topic_id, partition);
@@ -132,12 +151,28 @@ impl Views<'_> {
         if let Some((index, _)) = index
             && index.add(&inspected.keys, placed.position, batch.max_timestamp.0)
         {
-            key_index::unless_full(index.write(self.fs))?;
+            key_index::unless_full(index.write(self.env.fs.as_ref()))?;
         }
         let marker = marker_of(view).ok().flatten();
+        let before = making.state.queue.bytes();
         making.state.observe(batch, marker, placed, inspected);
-        if making.state.queue.is_write_due() {
-            making.state.queue.write(self.fs)?;
+        self.queue_bytes += making.state.queue.bytes() - before;
+        if self.queue_bytes >= self.queue_bytes_max {
+            self.queue_bytes = 0;
+            self.write_queues()?;
+        }
+        Ok(())
+    }
+
+    fn write_queues(&mut self) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for making in self.partitions.values_mut() {
+            let queue = &mut making.state.queue;
+            while let Some(from) = queue.unwritten(queue.end(), &mut entries) {
+                making.queue_folder.write(self.env.fs.as_ref(), from, &entries)?;
+                let written = Offset(from + (entries.len() / ENTRY_SIZE) as i64);
+                queue.wrote(written, self.env.queues.kept_max(self.queue_bytes_max));
+            }
         }
         Ok(())
     }

@@ -141,11 +141,13 @@ impl GroupLog {
             self.remove_view(&path, self.core.fs().remove_file(&path));
         }
         for partition in self.partitions() {
-            let mut state = partition.state.lock();
-            let log_start = state.log_start;
-            let dir = self.core.queue_dir(&partition.partition);
-            let removed = if state.closed { Ok(()) } else { state.queue.remove_before(self.core.fs(), log_start) };
-            self.remove_view(&dir, removed);
+            let mut folder = partition.queue_folder.lock();
+            let (log_start, written) = {
+                let state = partition.state.lock();
+                (state.log_start, state.queue.written())
+            };
+            let removed = folder.remove_before(self.core.fs(), log_start, written);
+            self.remove_view(&self.core.queue_dir(&partition.partition), removed);
         }
         Ok(deleted.bases.len())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use mainstem_journal::Location;
@@ -10,6 +11,8 @@ use mainstem_types::Offset;
 use super::commit_log::End;
 use super::open::load_checkpoint;
 use super::queue::Queue;
+use super::queue_files::QueueFiles;
+use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
 use super::{GroupLog, GroupPartition, PartitionKey};
@@ -80,16 +83,14 @@ impl GroupLog {
             .map(|partition| {
                 let key = partition.key();
                 // The queue itself is cut, not made again: this one takes nothing.
-                let queue = Queue::new(Default::default(), partition.topic_id, 1, Offset(i64::MAX));
-                let known = known.as_ref().and_then(|known| find(known, &key));
-                let state = known.map_or_else(
-                    || State::new(queue),
-                    |state| {
-                        let queue = Queue::new(Default::default(), partition.topic_id, 1, Offset(i64::MAX));
-                        State::restore(queue, state)
-                    },
-                );
-                (key, Making { state, topic_hash: 0, key_indexing: KeyIndexing::None })
+                let files = QueueFiles::new(PathBuf::new(), 1);
+                let queue = Queue::new(files.clone(), &self.core.env.queues, Offset(i64::MAX));
+                let queue_folder = QueueFolder::new(files, partition.topic_id);
+                let state = match known.as_ref().and_then(|known| find(known, &key)) {
+                    Some(known) => State::restore(queue, known),
+                    None => State::new(queue),
+                };
+                (key, Making { state, queue_folder, topic_hash: 0, key_indexing: KeyIndexing::None })
             })
             .collect();
         let from =
@@ -98,8 +99,7 @@ impl GroupLog {
         let Some(from) = from.or(first) else { return Ok(states) };
         let next_segment = known.and_then(|known| known.next_segment);
         let mut unknown = BTreeMap::new();
-        let views =
-            Views { fs: self.core.fs(), partitions: &mut states, index: None, unknown: &mut unknown, error: None };
+        let views = Views::new(&self.core.env, &self.core.options, &mut states, None, &mut unknown);
         let mut replay = Replay::make(next_segment, views).until(position);
         journal.scan(from, &mut replay).map_err(|error| io::Error::other(error.to_string()))?;
         replay.finish()?;
@@ -151,13 +151,21 @@ impl GroupLog {
     fn install(&self, affected: &[Arc<GroupPartition>], mut states: BTreeMap<PartitionKey, Making>) -> io::Result<()> {
         for partition in affected {
             let Some(making) = states.remove(&partition.key()) else { continue };
-            let mut state = partition.state.lock();
-            let old = std::mem::replace(&mut *state, making.state);
-            state.queue = old.queue;
-            let end = state.next_offset;
-            state.queue.truncate(self.core.fs(), end)?;
-            self.core.env.indexes.forget(state.queue.number());
-            state.queue.set_number(self.core.env.next_log_number());
+            // Nobody writes what is cut.
+            let mut folder = partition.queue_folder.lock();
+            let (old_number, end, written) = {
+                let mut state = partition.state.lock();
+                let mut made = making.state;
+                std::mem::swap(&mut made.queue, &mut state.queue);
+                *state = made;
+                let end = state.next_offset;
+                state.queue.truncate(end);
+                let old_number = state.queue.files().number;
+                state.queue.set_number(self.core.env.next_log_number());
+                (old_number, end, state.queue.written())
+            };
+            folder.cut(self.core.fs(), written)?;
+            self.core.env.indexes.forget(old_number);
             partition.durability.truncate(end);
         }
         Ok(())

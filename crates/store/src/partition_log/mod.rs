@@ -56,10 +56,11 @@ use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 use state::State;
 
-use crate::config::LogConfig;
+use crate::config::{self, LogConfig};
 use crate::error::StorageError;
 use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::names;
+use crate::group_log::QueueMemory;
 
 /// What all logs of a process share.
 #[derive(Debug)]
@@ -70,12 +71,15 @@ pub struct StoreEnv {
     pub(crate) host: Arc<JournalHost>,
     pub(crate) flusher: Flusher,
     pub(crate) indexes: index_cache::IndexCache,
+    /// Of consume queues.
+    pub(crate) queues: Arc<QueueMemory>,
     logs_opened: AtomicU64,
 }
 
 impl StoreEnv {
     /// `tail_bytes`: the memory that the tail caches of all logs together may take. `flusher_threads`: how many logs are synced at
-    /// the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] (for tests), and nothing is written back ahead of them.
+    /// the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] and what is in memory alone for
+    /// [`StoreEnv::run_pending_write_outs`] (for tests), and nothing is written back ahead of them.
     pub fn new(
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
@@ -86,6 +90,7 @@ impl StoreEnv {
         let host = Arc::new(JournalHost::new(Arc::clone(&fs), Arc::clone(&clock), tail_bytes));
         if flusher_threads > 0 {
             host.writeback.start()?;
+            host.write_out.start()?;
         }
         let flusher = Flusher::new(flusher_threads)?;
         Ok(Arc::new(StoreEnv {
@@ -95,6 +100,7 @@ impl StoreEnv {
             host,
             flusher,
             indexes: Default::default(),
+            queues: Default::default(),
             logs_opened: AtomicU64::new(0),
         }))
     }
@@ -120,6 +126,16 @@ impl StoreEnv {
 
     pub(crate) fn next_log_number(&self) -> u64 {
         self.logs_opened.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Memory that is taken for acknowledged records which are not in the page cache yet (`mainstem.durability=memory`).
+    pub fn unwritten_buffer_bytes(&self) -> usize {
+        self.host.write_out.buffered_bytes()
+    }
+
+    /// Writes out what logs have in memory alone, on this thread.
+    pub fn run_pending_write_outs(&self) {
+        self.host.write_out.run_pending();
     }
 
     /// Runs the syncs that were asked for on this thread; gives the number of logs.
@@ -174,7 +190,11 @@ impl PartitionLog {
     /// Exchanges the settings; they apply from the next append or pass on.
     pub fn set_config(&self, config: Arc<LogConfig>) {
         self.journal.set_options(journal_options(&config));
-        self.config.store(config);
+        let promises_more = config.durability != config::Durability::Memory;
+        let old = self.config.swap(config);
+        if promises_more && old.durability == config::Durability::Memory {
+            durability::write_out(&self.journal);
+        }
     }
 
     pub fn positions(&self) -> LogPositions {

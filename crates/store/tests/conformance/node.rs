@@ -70,6 +70,7 @@ impl Node {
                 index_slots: 7,
                 index_entries: 20,
                 tail_cache_bytes: 512,
+                queue_bytes: 400,
             };
             let report = folder.open_groups(options, &wanted)?;
             if let Some((_, error)) = report.failed.into_iter().next() {

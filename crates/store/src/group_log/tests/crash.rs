@@ -37,6 +37,9 @@ fn run(fs: &MemFs, world: &mut World) -> Result<(), ()> {
     for round in 0..3 {
         for n in 0..9 {
             append_one(&logs[n % 3], &mut world.partitions[n % 3])?;
+            if n == 6 {
+                group.write_queues();
+            }
         }
         let end = logs[round].flush_blocking().map_err(|_| ())?.0;
         world.partitions[round].durable = world.partitions[round].durable.max(end);

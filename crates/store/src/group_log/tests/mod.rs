@@ -29,7 +29,7 @@ pub(crate) fn env_on(fs: &MemFs) -> Arc<StoreEnv> {
 
 /// Files so small that little data reaches every path.
 pub(crate) fn options() -> GroupOptions {
-    GroupOptions { file_bytes: 2048, queue_entries: 16, index_slots: 7, index_entries: 20, tail_cache_bytes: 512 }
+    GroupOptions { file_bytes: 2048, queue_entries: 16, index_slots: 7, index_entries: 20, tail_cache_bytes: 512, queue_bytes: 400 }
 }
 
 pub(crate) fn config() -> LogConfig {

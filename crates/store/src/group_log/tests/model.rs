@@ -9,6 +9,7 @@ enum Operation {
     Append { partition: usize, records: usize, bytes: usize },
     Read { partition: usize, from: u8, max_bytes: u32 },
     Checkpoint,
+    WriteQueues,
     Release,
     Flush,
     RaiseStart { partition: usize, part: u8 },
@@ -26,6 +27,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         10 => (0usize..3, 1usize..6, 0usize..200).prop_map(|(partition, records, bytes)| Operation::Append { partition, records, bytes }),
         6 => (0usize..3, any::<u8>(), 0u32..2000).prop_map(|(partition, from, max_bytes)| Operation::Read { partition, from, max_bytes }),
         2 => Just(Operation::Checkpoint),
+        2 => Just(Operation::WriteQueues),
         1 => Just(Operation::Release),
         1 => Just(Operation::Flush),
         1 => (0usize..3, any::<u8>()).prop_map(|(partition, part)| Operation::RaiseStart { partition, part }),
@@ -99,6 +101,7 @@ impl World {
             Operation::Append { partition, records, bytes } => self.append(partition, records, bytes),
             Operation::Read { partition, from, max_bytes } => self.read(partition, from, max_bytes),
             Operation::Checkpoint => self.group.checkpoint().unwrap(),
+            Operation::WriteQueues => self.group.write_queues(),
             Operation::Release => self.group.release_idle(),
             Operation::Flush => self.flush(),
             Operation::RaiseStart { partition, part } => {
