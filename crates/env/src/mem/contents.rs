@@ -67,6 +67,8 @@ impl Change {
                 }
                 bytes[*position..end].copy_from_slice(written);
             }
+            // Zeros that the allocator has take no memory until they are written: a large file with holes.
+            Change::SetLen(len) if bytes.is_empty() => *bytes = vec![0; *len],
             Change::SetLen(len) => bytes.resize(*len, 0),
         }
     }
