@@ -310,8 +310,13 @@ impl Opening<'_> {
                 state.next_offset = state.next_offset.max(by_files);
             }
             // Offsets below the log start were given, whatever became of their records.
+            let records_end = state.next_offset;
             state.next_offset = state.next_offset.max(state.log_start);
             let end = state.next_offset;
+            if end > records_end {
+                // The last record is none of those before the end: a queue need not have it there.
+                state.last = QueueEntry::default();
+            }
             state.queue.skip_to(end);
             let start = state.shares.iter().find(|share| share.segment >= first);
             let start = start.map_or(end, |share| share.first_offset);

@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod keys;
 mod model;
+mod queues;
 mod read;
 mod recovery;
 mod retention;
@@ -29,7 +30,14 @@ pub(crate) fn env_on(fs: &MemFs) -> Arc<StoreEnv> {
 
 /// Files so small that little data reaches every path.
 pub(crate) fn options() -> GroupOptions {
-    GroupOptions { file_bytes: 2048, queue_entries: 16, index_slots: 7, index_entries: 20, tail_cache_bytes: 512, queue_bytes: 400 }
+    GroupOptions {
+        file_bytes: 2048,
+        queue_entries: 16,
+        index_slots: 7,
+        index_entries: 20,
+        tail_cache_bytes: 512,
+        queue_bytes: 400,
+    }
 }
 
 pub(crate) fn config() -> LogConfig {

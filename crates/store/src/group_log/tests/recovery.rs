@@ -179,3 +179,41 @@ fn producers_epochs_and_the_log_start_survive() {
     assert!(log.append(&produced(5, 1, 29, &["v"]), &client()).unwrap().duplicate);
     assert_eq!(log.find_by_time(NOW, log.log_end()).unwrap().unwrap().offset, Offset(4));
 }
+
+#[test]
+fn a_partition_whose_last_records_are_gone_is_made_again_once_and_not_at_each_start() {
+    let (fs, group, logs) = filled(10);
+    group.checkpoint().unwrap();
+    let kept = group.end_position();
+    fill(&logs[0], 10);
+    logs[0].raise_log_start(Offset(20), Offset(20)).unwrap();
+    group.close().unwrap();
+    drop((logs, group));
+    // Durable entries are lost: those that the checkpoint tells of, too.
+    let dir = Path::new(FOLDER).join("commitlog");
+    for entry in fs.read_dir(&dir).unwrap() {
+        let base: u64 = entry.name.to_str().unwrap().parse().unwrap();
+        let path = dir.join(entry.name);
+        if base >= kept {
+            fs.remove_file(&path).unwrap();
+        } else if base + 2048 > kept {
+            fs.open(&path, &mainstem_env::OpenOptions::read_write()).unwrap().set_len(kept - base).unwrap();
+        }
+    }
+    let ends = |group: &GroupLog| {
+        let log = group.partition(TopicId([7; 16]), PartitionIndex(0)).unwrap();
+        (log.log_start(), log.log_end())
+    };
+    let (group, report) = open(&fs);
+    assert!(report.recovery.shorter_than_checkpoint, "{report:?}");
+    assert_eq!(ends(&group), (Offset(20), Offset(20)));
+    group.close().unwrap();
+    drop(group);
+    let (group, report) = open_with(&fs, &live(), true);
+    assert_eq!((report.views_rebuilt, report.bytes_replayed), (0, 0), "{report:?}");
+    assert_eq!(ends(&group), (Offset(20), Offset(20)));
+    let log = group.partition(TopicId([7; 16]), PartitionIndex(0)).unwrap();
+    assert!(all_records(&log).is_empty());
+    assert_eq!(put(&log, &["next"]).base_offset, Offset(20));
+    assert_eq!(all_records(&log), [(20, "next".to_owned())]);
+}
