@@ -1,4 +1,4 @@
-//! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings. For Mainstem's command line, its tests and
+//! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings, and Mainstem's look-up by key. For Mainstem's command line, its tests and
 //! benches, and any other Rust program that wants no more than this. It speaks to Mainstem and to Kafka 2.1 and later.
 //!
 //! What is guaranteed:
@@ -97,6 +97,7 @@ mod config;
 mod connection;
 mod error;
 mod fetcher;
+mod lookup;
 mod metadata;
 mod offsets;
 mod producer;
@@ -111,6 +112,7 @@ pub use client::Client;
 pub use config::ClientConfig;
 pub use error::ClientError;
 pub use fetcher::{FetchError, FetchedRecord, Fetcher, FetcherConfig, PartitionState};
+pub use lookup::{FoundByKey, IndexedKeys, KeyMatches, KeySearch};
 pub use metadata::{Broker, Partition, Topic};
 pub use offsets::{Isolation, ListedOffset, OffsetSpec};
 pub use producer::{Acks, Delivery, NewRecord, ProduceError, Producer, ProducerConfig, Receipt};

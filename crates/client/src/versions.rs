@@ -29,6 +29,7 @@ const OURS: &[(ApiKey, RangeInclusive<i16>)] = &[
     (ApiKey::OFFSET_DELETE, 0..=0),
     (ApiKey::DESCRIBE_CLUSTER, 0..=1),
     (ApiKey::CONSUMER_GROUP_DESCRIBE, 0..=1),
+    (ApiKey::FIND_BY_KEY, 0..=0),
 ];
 
 /// The versions that one broker offers.

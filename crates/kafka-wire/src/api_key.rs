@@ -1,4 +1,4 @@
-//! The numbers of Kafka's APIs and their names.
+//! The numbers of Kafka's APIs and their names, and those of Mainstem's own, which begin at 20,000.
 
 /// The int16 that says which API a request is of. Not every number has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ macro_rules! api_keys {
             /// All named keys, ascending.
             pub const ALL: &'static [ApiKey] = &[$(ApiKey($number)),*];
 
-            /// Kafka's name, `Unknown` for other numbers.
+            /// Kafka's name, or ours, `Unknown` for other numbers.
             pub fn name(self) -> &'static str {
                 match self.0 {
                     $($number => $name,)*
@@ -21,6 +21,15 @@ macro_rules! api_keys {
             }
         }
     };
+}
+
+impl ApiKey {
+    /// APIs from this number on are Mainstem's own. Kafka counts upwards from 0.
+    pub const OWN_FROM: ApiKey = ApiKey(20_000);
+
+    pub fn is_own(self) -> bool {
+        self >= ApiKey::OWN_FROM
+    }
 }
 
 impl std::fmt::Display for ApiKey {
@@ -126,4 +135,5 @@ api_keys! {
     92 DELETE_SHARE_GROUP_OFFSETS "DeleteShareGroupOffsets";
     93 STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE "StreamsGroupTopologyDescriptionUpdate";
     94 UNREGISTER_CONTROLLER "UnregisterController";
+    20000 FIND_BY_KEY "FindByKey";
 }

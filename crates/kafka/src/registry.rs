@@ -1,4 +1,6 @@
-//! The one list of apis. What stands here is what ApiVersions advertises, and nothing else is answered.
+//! The lists of apis. What stands here is what ApiVersions advertises, and nothing else is answered.
+
+use mainstem_kafka_wire::ApiKey;
 
 use crate::api;
 use crate::door::{Connection, Door};
@@ -43,7 +45,7 @@ impl Api {
     }
 }
 
-/// All apis, by ascending key.
+/// All apis that Kafka has, too, by ascending key.
 pub static APIS: &[&Api] = &[
     &api::k000_produce::API,
     &api::k001_fetch::API,
@@ -84,9 +86,13 @@ pub static APIS: &[&Api] = &[
     &api::k075_describe_topic_partitions::API,
 ];
 
+/// Mainstem's own apis, by ascending key. They are advertised to Mainstem's own client alone: others see what they see of a Kafka.
+pub static OWN_APIS: &[&Api] = &[&api::k20000_find_by_key::API];
+
 /// The api of a key.
 pub fn find(key: i16) -> Option<&'static Api> {
-    APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| APIS[index])
+    let apis = if ApiKey(key).is_own() { OWN_APIS } else { APIS };
+    apis.binary_search_by_key(&key, |api| api.key).ok().map(|index| apis[index])
 }
 
 #[cfg(test)]
@@ -96,5 +102,9 @@ mod tests {
     #[test]
     fn apis_stand_in_the_order_of_their_keys() {
         assert!(APIS.windows(2).all(|pair| pair[0].key < pair[1].key));
+        assert!(OWN_APIS.windows(2).all(|pair| pair[0].key < pair[1].key));
+        assert!(
+            APIS.iter().all(|api| !ApiKey(api.key).is_own()) && OWN_APIS.iter().all(|api| ApiKey(api.key).is_own())
+        );
     }
 }

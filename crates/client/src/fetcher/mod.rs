@@ -7,6 +7,7 @@
 //! One fetch for each broker is under way at a time, also while the caller works on the records of the last.
 
 mod decode;
+mod places;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

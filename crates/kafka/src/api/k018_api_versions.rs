@@ -3,6 +3,7 @@
 //! - v3: flexible, the client says its software and version (KIP-511).
 //! - v3: features, with the levels that the cluster works at: those that this broker has, whatever a Kafka left in its
 //!   folder. Before v4 without those that may be off: clients took a least version of 0 for none (KAFKA-17011).
+//! - Mainstem's own apis are named to its own client alone, which says who it is from v3 on.
 //! - v5: the client says which cluster and node it means to speak to (KIP-1242).
 //! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
 //!   can try again. The response header is always version 0.
@@ -17,11 +18,14 @@ use mainstem_kafka_wire::messages::api_versions_response::{
 use mainstem_metadata::image::{ClusterImage, FeatureRange, SUPPORTED_FEATURES};
 
 use crate::door::{Connection, Door};
-use crate::registry::{APIS, Api};
+use crate::registry::{APIS, Api, OWN_APIS};
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(18, "ApiVersions", 0..=5, handle);
+
+/// The software name of the crate `mainstem-client`.
+const OWN_CLIENT: &str = "mainstem-client";
 
 fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     answer(door, connection, &request).map(Handled::Ready)
@@ -45,7 +49,7 @@ fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result
     }
     let image = door.broker.image();
     Ok(request.reply(&ApiVersionsResponse {
-        api_keys: advertised(),
+        api_keys: advertised(request.version >= 3 && message.client_software_name == OWN_CLIENT),
         supported_features: supported_features(request.version),
         finalized_features_epoch: image.offset.0,
         finalized_features: finalized_features(&image),
@@ -57,14 +61,15 @@ fn owned(text: &str) -> Box<str> {
     text.into()
 }
 
-/// What [`APIS`] lists, by ascending key.
-fn advertised() -> Vec<ApiVersion> {
+/// What [`APIS`] lists, and [`OWN_APIS`] for those who know them, by ascending key.
+fn advertised(with_own: bool) -> Vec<ApiVersion> {
     let row = |api: &&Api| ApiVersion {
         api_key: api.key,
         min_version: api.advertised_min_version,
         max_version: api.max_version,
     };
-    APIS.iter().map(row).collect()
+    let own = if with_own { OWN_APIS } else { &[] };
+    APIS.iter().chain(own).map(row).collect()
 }
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey<'static>> {
@@ -115,6 +120,8 @@ fn is_software(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::TestDoor;
+    use mainstem_kafka_wire::ApiKey;
 
     #[test]
     fn software_names_follow_kip_511() {
@@ -128,10 +135,31 @@ mod tests {
 
     #[test]
     fn what_is_advertised_is_what_is_registered() {
-        let advertised = advertised();
-        assert_eq!(advertised.len(), APIS.len());
-        assert!(
-            advertised.iter().zip(APIS).all(|(row, api)| row.api_key == api.key && row.max_version == api.max_version)
-        );
+        let all: Vec<_> = APIS.iter().chain(OWN_APIS).collect();
+        for (advertised, apis) in [(advertised(false), &all[..APIS.len()]), (advertised(true), &all)] {
+            assert_eq!(advertised.len(), apis.len());
+            let same = |(row, api): (&ApiVersion, &&&Api)| row.api_key == api.key && row.max_version == api.max_version;
+            assert!(advertised.iter().zip(apis).all(same));
+        }
+    }
+
+    #[test]
+    fn own_apis_are_named_to_the_own_client_alone() {
+        let kafka = TestDoor::start(&[]);
+        let keys = |name: &'static str, version: i16| -> Vec<i16> {
+            let named = ApiVersionsRequest {
+                client_software_name: name.into(),
+                client_software_version: "1".into(),
+                ..Default::default()
+            };
+            let request = if version >= 3 { named } else { ApiVersionsRequest::default() };
+            let response: ApiVersionsResponse<'static> = kafka.call(version, &request);
+            response.api_keys.iter().map(|api| api.api_key).filter(|key| ApiKey(*key).is_own()).collect()
+        };
+        for version in 3..=5 {
+            assert_eq!(keys("mainstem-client", version), [20_000]);
+            assert!(keys("apache-kafka-java", version).is_empty());
+        }
+        assert!(keys("", 0).is_empty());
     }
 }

@@ -37,3 +37,4 @@ pub mod k061_describe_producers;
 pub mod k064_unregister_broker;
 pub mod k074_list_config_resources;
 pub mod k075_describe_topic_partitions;
+pub mod k20000_find_by_key;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use mainstem_kafka::registry::{self, APIS};
+use mainstem_kafka::registry::{self, APIS, OWN_APIS};
 use mainstem_kafka_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FetchResponse,
     FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
@@ -56,7 +56,7 @@ fn an_empty_request_is_answered_in_every_version_of_every_api() {
         let mut asked = vec![all_versions::<_, ProduceResponse<'static>>(&node, |v| produce(v, topic, 0, 1, b""))];
         asked.extend(for_clients(&node));
         asked.extend(for_administrators(&node));
-        let registered: Vec<i16> = APIS.iter().map(|api| api.key).collect();
+        let registered: Vec<i16> = APIS.iter().chain(OWN_APIS).map(|api| api.key).collect();
         let missing: Vec<_> = registered.iter().filter(|key| !asked.contains(key)).collect();
         assert!(missing.is_empty(), "add the apis {missing:?} here");
     }
@@ -105,6 +105,7 @@ fn for_administrators(node: &Node) -> Vec<i16> {
         UpdateFeaturesRequest => UpdateFeaturesResponse,
         ListConfigResourcesRequest => ListConfigResourcesResponse,
         DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse,
+        FindByKeyRequest => FindByKeyResponse,
     )
 }
 
