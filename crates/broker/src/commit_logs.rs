@@ -61,7 +61,7 @@ pub(crate) fn make_room(state: &State) {
 
 /// Whether the file could go: what is not committed stays.
 fn delete(state: &State, oldest: &OldFile) -> bool {
-    let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded());
+    let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded_of(&oldest.group));
     state.folder.remove_due();
     match deleted {
         Ok(0) => false,

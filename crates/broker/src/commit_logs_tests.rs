@@ -149,6 +149,29 @@ fn a_group_whose_disk_failed_keeps_no_file_of_another_one() {
 }
 
 #[test]
+fn a_group_whose_files_cannot_be_deleted_keeps_no_file_of_another_one() {
+    let settings = [
+        ("mainstem.layout", "topic"),
+        ("log.retention.hours", "1000"),
+        ("mainstem.commitlog.disk.used.force.percent", "85"),
+    ];
+    let node = node(&settings);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(node.broker.create_topics(vec![NewTopic::named("b")], false)).unwrap()[0].is_ok());
+    let other = filled(&node.broker, "b");
+    let oldest = node.broker.state.folder.oldest_commit_log_files().unwrap().remove(0).group;
+    let is_oldest = |log: &Partition| log.log().as_group_partition().unwrap().folder() == oldest;
+    let (stuck, good) = if is_oldest(&other) { (&other, &node.log) } else { (&node.log, &other) };
+    let commit_log = oldest.join("commitlog");
+    node.fs.plan_fault(Fault::of(OpKind::Rename, 1).on(commit_log.to_str().unwrap()).and_later());
+    node.use_disk(86);
+    node.broker.make_room();
+    assert!(stuck.log().failure().is_none(), "it goes on");
+    assert_eq!((node.files_of(stuck), node.files_of(good)), (6, 1));
+    node.broker.shutdown();
+}
+
+#[test]
 fn hours_are_those_of_the_day_in_utc() {
     assert!(is_hour(&[], NOW));
     let midnight = TimestampMs(24 * HOUR_MS * 20_000);

@@ -311,6 +311,11 @@ impl DataFolder {
         removed.into_iter().sum()
     }
 
+    /// As [`DataFolder::remove_unneeded`], of the group in a folder alone: what is wrong with others does not matter.
+    pub fn remove_unneeded_of(&self, group: &Path) -> Result<usize, StorageError> {
+        self.groups_alive().find(|one| one.folder() == group).map_or(Ok(0), |group| group.remove_unneeded())
+    }
+
     /// The oldest file of each commit log, of those that are written no more and can be deleted; what was written first comes first.
     pub fn oldest_commit_log_files(&self) -> Result<Vec<OldFile>, StorageError> {
         let oldest = self.groups_alive().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
