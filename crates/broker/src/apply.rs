@@ -78,10 +78,11 @@ impl State {
     }
 
     pub(crate) fn topic_config(&self, image: &ClusterImage, name: &str, broker: &BrokerConfig) -> Arc<TopicConfig> {
-        let resolved = TopicConfig::resolve(image.topic_configs(name), broker).unwrap_or_else(|error| {
+        let mut resolved = TopicConfig::resolve(image.topic_configs(name), broker).unwrap_or_else(|error| {
             tracing::warn!("topic {name}: its settings are not applied: {error}");
             broker.log.topic_defaults.clone()
         });
+        resolved.durability = resolved.durability.applied_to(name, broker);
         Arc::new(resolved)
     }
 

@@ -34,6 +34,7 @@ pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig) -> LogConfi
         durability: match topic.durability {
             Durability::Os => mainstem_store::Durability::Os,
             Durability::Disk => mainstem_store::Durability::Disk,
+            Durability::Memory => mainstem_store::Durability::Memory,
         },
         key_indexing: match topic.key_index {
             KeyIndex::None => KeyIndexing::None,

@@ -147,11 +147,15 @@ impl Journal {
     ///
     /// Dropping a journal without this is a crash to the next [`Journal::open`].
     pub fn close(&self) -> Result<Option<Location>, CloseError> {
-        self.state.lock().closed = true;
+        {
+            let mut state = self.state.lock();
+            state.closed = true;
+            // Before the flush, which passes over what the disk has no room for.
+            self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
+            self.release_unwritten(&mut state);
+        }
         let durable = self.flush()?;
-        let mut state = self.state.lock();
-        self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
-        self.release_unwritten(&mut state);
+        let state = self.state.lock();
         if let (Some(segment), Some(end)) = (&state.active, state.end) {
             let file = self.open_file(segment);
             file.and_then(|file| self.release_reserved(segment, file.as_ref(), end.position))

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstem_metadata::config::{BrokerConfig, Durability, Listener};
+use mainstem_metadata::config::{BrokerConfig, Listener};
 
 use crate::counters::Totals;
 use crate::descriptors::Shares;
@@ -139,19 +139,11 @@ fn start_report(config: &BrokerConfig, bound: &[(Arc<str>, SocketAddr)]) -> Vec<
         let full = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
         lines.push(format!("data folder {}", full.display()));
     }
-    lines.push(format!("durability {}", exposure(config)));
+    let durability = config.log.topic_defaults.durability.applied_to("", config);
+    lines.push(format!("durability {} (default of topics): {}", durability.name(), durability.exposure()));
     lines
 }
 
-/// The default of `mainstem.durability` and what it means.
-fn exposure(config: &BrokerConfig) -> &'static str {
-    match config.log.topic_defaults.durability {
-        Durability::Os => {
-            "os (default of topics): an acknowledged record is in the page cache: it survives a killed broker, not a machine that loses power before the system writes it out"
-        }
-        Durability::Disk => "disk (default of topics): an acknowledged record is on the disk",
-    }
-}
 
 /// The part of the configuration that the front needs.
 pub(crate) fn front_config(config: &BrokerConfig, hosts: &HostLimits) -> FrontConfig {

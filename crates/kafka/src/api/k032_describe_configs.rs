@@ -126,7 +126,7 @@ fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Ve
                 return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, format!("Topic name is invalid: {error}")));
             }
             match image.topic(name) {
-                Some(_) => Ok(topic_config_entries(image.topic_configs(name), &config)),
+                Some(_) => Ok(topic_config_entries(name, image.topic_configs(name), &config)),
                 None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("The topic '{name}' does not exist."))),
             }
         }

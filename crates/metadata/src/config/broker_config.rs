@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::ConfigError;
 use super::broker_table::{broker_config_definition, broker_config_definitions};
 use super::definition::{ConfigDefinition, Effect, UpdateMode};
+use super::durability::{self, DURABILITY};
 use super::listeners::{Listener, SecurityProtocol, invalid, read_listeners, read_protocol_map};
 use super::section_values;
 use super::sections::{
@@ -81,6 +82,7 @@ impl BrokerConfig {
             };
         }
         let mut config = Self::build(fixed, BTreeMap::new(), BTreeMap::new())?;
+        durability::check_default(config.value(DURABILITY), config.log.memory_forced)?;
         config.warnings = warnings(properties, &config);
         Ok(config)
     }
@@ -119,8 +121,11 @@ impl BrokerConfig {
     }
 
     /// Whether a running node with this configuration may take the new value, as Kafka judges it: pools of threads at most double
-    /// or halve in one step, and somebody may connect.
+    /// or halve in one step, and somebody may connect. Records are left in memory only where that is forced.
     pub fn check_change(&self, key: &str, value: Option<&str>) -> Result<(), ConfigError> {
+        if key == DURABILITY {
+            return durability::check_default(value, self.log.memory_forced);
+        }
         let parsed = |text: Option<&str>| text.and_then(|text| text.trim().parse::<i64>().ok());
         let (Some(value), Some(current)) = (parsed(value), parsed(self.value(key))) else { return Ok(()) };
         let refused =

@@ -180,7 +180,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Requests of one connection that may be under way; past it the connection is not read."),
     row("mainstem.disk.reserve", Long, Some("-1"), AtLeast(-1), ReadOnly)
         .says("Free bytes of the disk below which no records are taken from producers; -1: 5 % of the disk, at most 1 GiB."),
-    row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), ClusterWide)
+    row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk", "memory"]), ClusterWide)
         .says("Default of the topic setting of this name."),
     row("mainstem.flush.threads", Int, Some("2"), Between(1, 256), ReadOnly)
         .says("Threads that force logs to the disk."),
@@ -190,6 +190,8 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Default of the topic setting of this name."),
     row("mainstem.layout", Text, Some("partition"), OneOf(&["partition", "topic", "shared"]), ReadOnly)
         .says("The layout of new topics that name none. Compacted topics have partition."),
+    row("mainstem.memory.force", Boolean, Some("false"), Any, ReadOnly)
+        .says("Allows mainstem.durability=memory with one replica: a killed broker then loses up to 10 ms and 256 KiB of acknowledged records of each log."),
     row("mainstem.shared.groups", Int, Some("0"), Between(0, 1024), ReadOnly)
         .says("Common commit logs for topics with mainstem.layout=shared; 0: one for each core. A partition stays where it is."),
     row("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide)

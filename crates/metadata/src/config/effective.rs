@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::broker_config::BrokerConfig;
 use super::broker_table::{broker_config_definition, broker_config_definitions};
 use super::definition::{ConfigDefinition, ConfigKind, UpdateMode};
+use super::durability::{DURABILITY, Durability};
 use super::topic_table::topic_config_definitions;
 
 /// Where a value comes from.
@@ -60,10 +61,25 @@ pub struct ConfigEntry {
     pub documentation: &'static str,
 }
 
-/// All settings of a topic with these overrides, sorted by name.
-pub fn topic_config_entries(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Vec<ConfigEntry> {
+/// All settings of a topic with these overrides, sorted by name. A durability that is set and may not apply is not shown as the value.
+pub fn topic_config_entries(
+    topic: &str,
+    overrides: &BTreeMap<String, String>,
+    broker: &BrokerConfig,
+) -> Vec<ConfigEntry> {
     let visible = topic_config_definitions().iter().filter(|definition| !definition.internal);
-    visible.map(|definition| topic_entry(definition, overrides.get(definition.name), broker)).collect()
+    let entry = |definition: &'static ConfigDefinition| {
+        let mut entry = topic_entry(definition, overrides.get(definition.name), broker);
+        if entry.name == DURABILITY {
+            entry.value = entry.value.map(|value| applied_durability(&value, topic, broker));
+        }
+        entry
+    };
+    visible.map(entry).collect()
+}
+
+fn applied_durability(value: &str, topic: &str, broker: &BrokerConfig) -> String {
+    Durability::of(value.trim()).applied_to(topic, broker).name().to_string()
 }
 
 /// All server properties as this broker has them, sorted by name.

@@ -12,7 +12,7 @@ fn shown(entry: &ConfigEntry) -> String {
 }
 
 fn topic(overrides: &[(&str, &str)], broker: &BrokerConfig, name: &str) -> String {
-    let entries = topic_config_entries(&map(overrides), broker);
+    let entries = topic_config_entries("t", &map(overrides), broker);
     shown(entries.iter().find(|entry| entry.name == name).unwrap())
 }
 
@@ -34,7 +34,7 @@ fn row_48_defaults_are_shown_as_defaults_the_way_kafka_shows_them() {
     for expected in cases {
         assert_eq!(topic(&[], &broker, expected.split_once('=').unwrap().0), expected);
     }
-    let entries = topic_config_entries(&map(&[]), &broker);
+    let entries = topic_config_entries("t", &map(&[]), &broker);
     assert_eq!(entries.len(), 41);
     assert!(entries.iter().all(|entry| !entry.read_only && !entry.sensitive && !entry.documentation.is_empty()));
 }

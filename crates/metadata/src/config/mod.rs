@@ -11,6 +11,7 @@ mod broker_config;
 mod broker_table;
 mod cleaner_table;
 mod definition;
+mod durability;
 mod effective;
 mod error;
 mod listeners;
@@ -23,6 +24,7 @@ mod without_effect;
 pub use broker_config::{BrokerConfig, ConfigWarning};
 pub use broker_table::{broker_config_definition, broker_config_definitions};
 pub use definition::{ConfigDefinition, ConfigKind, ConfigValue, Effect, Synonym, UpdateMode, Validator};
+pub use durability::Durability;
 pub use effective::{
     ConfigEntry, ConfigSource, ConfigSynonym, broker_config_entries, cluster_default_config_entries,
     topic_config_entries,
@@ -34,6 +36,6 @@ pub use sections::{
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
 pub(crate) use topic_config::{CLEANUP_POLICY, NO_COMPACTION};
-pub use topic_config::{CompressionType, Durability, KeyIndex, Layout, TimestampType, TopicConfig};
+pub use topic_config::{CompressionType, KeyIndex, Layout, TimestampType, TopicConfig};
 pub use topic_table::{topic_config_definition, topic_config_definitions};
 pub use without_effect::reason_without_effect;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::durability;
 use super::listeners::invalid;
 use super::sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
@@ -73,6 +74,7 @@ pub(super) fn log(values: &Values) -> Result<LogConfig, ConfigError> {
         commit_log_max_percent: values.int("mainstem.commitlog.disk.used.max.percent"),
         commit_log_file_bytes: values.long("mainstem.commitlog.file.bytes"),
         shared_groups: values.int("mainstem.shared.groups"),
+        memory_forced: values.flag(durability::FORCE),
         disk_reserve_bytes: values.long("mainstem.disk.reserve"),
     })
 }

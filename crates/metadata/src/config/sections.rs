@@ -79,6 +79,8 @@ pub struct LogConfig {
     pub commit_log_file_bytes: i64,
     /// `mainstem.shared.groups`; 0: one for each core.
     pub shared_groups: i32,
+    /// `mainstem.memory.force`
+    pub memory_forced: bool,
     /// `mainstem.disk.reserve`; -1: as large as the disk suggests.
     pub disk_reserve_bytes: i64,
 }

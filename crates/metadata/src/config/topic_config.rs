@@ -4,18 +4,9 @@ use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
 use super::definition::ConfigValue;
+use super::durability::{self, DURABILITY, Durability};
 use super::topic_table::{topic_config_definition, topic_config_definitions};
 use super::{ConfigDefinition, ConfigError};
-
-/// `mainstem.durability`: when a record counts as stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// In the page cache: survives a killed process.
-    #[default]
-    Os,
-    /// After fdatasync.
-    Disk,
-}
 
 /// `mainstem.layout`: where the records of a topic lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,6 +83,7 @@ pub struct TopicConfig {
     pub compression_lz4_level: i32,
     pub compression_zstd_level: i32,
     pub delete_retention_ms: i64,
+    /// What is asked for; see [`Durability::applied_to`].
     pub durability: Durability,
     pub file_delete_delay_ms: i64,
     /// `flush.messages`; `i64::MAX`: never for the count.
@@ -141,8 +133,12 @@ impl TopicConfig {
         Ok(TopicConfig { cleanup_compact: resolved.cleanup_compact && can_compact, ..resolved })
     }
 
-    /// Checks overrides as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no contradiction.
-    pub fn validate(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<TopicConfig, ConfigError> {
+    /// Checks overrides of a topic as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no contradiction.
+    pub fn validate(
+        topic: &str,
+        overrides: &BTreeMap<String, String>,
+        broker: &BrokerConfig,
+    ) -> Result<TopicConfig, ConfigError> {
         for (key, value) in overrides {
             let unknown = || ConfigError::UnknownTopicKey { key: key.clone() };
             topic_config_definition(key).ok_or_else(unknown)?.parse(value)?;
@@ -162,6 +158,7 @@ impl TopicConfig {
                 reason: NO_COMPACTION.to_string(),
             });
         }
+        durability::check_topic(topic, overrides, broker)?;
         if overrides.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
             return Err(ConfigError::Conflict {
                 key: "remote.storage.enable".to_string(),
@@ -199,7 +196,7 @@ impl TopicConfig {
             compression_lz4_level: values.int("compression.lz4.level"),
             compression_zstd_level: values.int("compression.zstd.level"),
             delete_retention_ms: values.long("delete.retention.ms"),
-            durability: if values.text("mainstem.durability") == "disk" { Durability::Disk } else { Durability::Os },
+            durability: Durability::of(values.text(DURABILITY)),
             file_delete_delay_ms: values.long("file.delete.delay.ms"),
             flush_messages: values.long("flush.messages"),
             flush_ms: values.long("flush.ms"),

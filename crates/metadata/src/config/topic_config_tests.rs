@@ -53,15 +53,18 @@ fn an_override_wins_over_the_server() {
 #[test]
 fn compaction_is_not_inherited_where_it_does_not_exist() {
     let policy = |layout: &str, default: &str| {
-        let config =
-            TopicConfig::validate(&map(&[("mainstem.layout", layout)]), &broker(&[("log.cleanup.policy", default)]));
+        let config = TopicConfig::validate(
+            "t",
+            &map(&[("mainstem.layout", layout)]),
+            &broker(&[("log.cleanup.policy", default)]),
+        );
         config.map(|config| (config.cleanup_compact, config.cleanup_delete)).unwrap()
     };
     assert_eq!(policy("partition", "compact"), (true, false));
     assert_eq!(policy("shared", "compact"), (false, false), "kept for ever, as a compacted topic is by time and size");
     assert_eq!(policy("topic", "compact,delete"), (false, true));
     let own = map(&[("mainstem.layout", "shared"), ("cleanup.policy", "compact")]);
-    assert!(TopicConfig::validate(&own, &broker(&[])).unwrap_err().to_string().contains(NO_COMPACTION));
+    assert!(TopicConfig::validate("t", &own, &broker(&[])).unwrap_err().to_string().contains(NO_COMPACTION));
 }
 
 #[test]
@@ -76,11 +79,11 @@ fn row_47_kafka_s_keys_are_accepted_and_others_refused() {
         ("remote.storage.enable", "false"),
         ("leader.replication.throttled.replicas", "*"),
     ];
-    TopicConfig::validate(&map(&streams), &server).unwrap();
-    let unknown = TopicConfig::validate(&map(&[("segment.byte", "1")]), &server).unwrap_err();
+    TopicConfig::validate("t", &map(&streams), &server).unwrap();
+    let unknown = TopicConfig::validate("t", &map(&[("segment.byte", "1")]), &server).unwrap_err();
     assert_eq!(unknown.to_string(), "Unknown topic config name: segment.byte");
     let lag = map(&[("min.compaction.lag.ms", "7"), ("max.compaction.lag.ms", "6")]);
-    assert!(matches!(TopicConfig::validate(&lag, &server), Err(ConfigError::Conflict { .. })));
-    assert!(TopicConfig::validate(&map(&[("segment.bytes", "1000")]), &server).is_err());
-    assert!(TopicConfig::validate(&map(&[("remote.storage.enable", "true")]), &server).is_err());
+    assert!(matches!(TopicConfig::validate("t", &lag, &server), Err(ConfigError::Conflict { .. })));
+    assert!(TopicConfig::validate("t", &map(&[("segment.bytes", "1000")]), &server).is_err());
+    assert!(TopicConfig::validate("t", &map(&[("remote.storage.enable", "true")]), &server).is_err());
 }

@@ -105,9 +105,9 @@ const TOPIC_CONFIGS: &[ConfigDefinition] = &[
     row("local.retention.ms", Long, Some("-2"), AtLeast(-2), Effect::None)
         .falls_back_to(&[same("log.local.retention.ms")])
         .says("How long to keep segments locally once they are in remote storage; -2 means retention.ms."),
-    row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk"]), Effect::Works)
+    row("mainstem.durability", Text, Some("os"), OneOf(&["os", "disk", "memory"]), Effect::Works)
         .falls_back_to(&[same("mainstem.durability")])
-        .says("A record counts as stored: os, in the page cache (survives a killed process); disk, after fdatasync."),
+        .says("A record counts as stored: os, in the page cache (survives a killed process); disk, after fdatasync; memory, in the broker's memory (a killed process loses up to 10 ms and 256 KiB of acknowledged records of each log; refused with one replica unless mainstem.memory.force is set, and never applied to topics of the broker itself)."),
     row("mainstem.groups", Int, Some("1"), Between(1, 1024), Effect::Works)
         .says("With mainstem.layout=topic: into how many commit logs the partitions go. A partition stays where it is."),
     row("mainstem.key.index", Text, Some("headers"), OneOf(&["none", "headers", "all"]), Effect::Works)

@@ -193,7 +193,7 @@ impl Controller {
             };
         }
         match resource.kind {
-            ConfigResource::TOPIC => check_topic_values(current.as_ref(), &values, broker)?,
+            ConfigResource::TOPIC => check_topic_values(&resource.name, current.as_ref(), &values, broker)?,
             _ => self.check_broker_values(resource, &alteration.operations, &values, broker)?,
         }
         let record = |key: &&str| change_record(resource, key, values.get(*key));
@@ -292,11 +292,12 @@ pub fn check_config_operations(operations: &[AlterConfigOp]) -> Result<(), Alter
 }
 
 fn check_topic_values(
+    topic: &str,
     current: &BTreeMap<String, String>,
     values: &BTreeMap<String, String>,
     broker: &BrokerConfig,
 ) -> Result<(), AlterConfigError> {
-    let new = TopicConfig::validate(values, broker).map_err(AlterConfigError::TopicValue)?;
+    let new = TopicConfig::validate(topic, values, broker).map_err(AlterConfigError::TopicValue)?;
     // What an older broker took is no reason to refuse a better value.
     let fixed = TopicConfig::resolve(current, broker).map_or(new.layout, |old| old.layout);
     if new.layout != fixed {

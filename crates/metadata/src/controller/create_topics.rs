@@ -158,8 +158,8 @@ impl Controller {
     ) -> Result<(CreatedTopic, Vec<MetadataRecord<'static>>), CreateTopicError> {
         self.check_name(&topic.name, collisions)?;
         let mut overrides = overrides(topic)?;
-        fix_layout(&mut overrides, broker)?;
-        let config = TopicConfig::validate(&overrides, broker)?;
+        fix_layout(&topic.name, &mut overrides, broker)?;
+        let config = TopicConfig::validate(&topic.name, &overrides, broker)?;
         check_inherited_policy(&overrides, &config, broker)?;
         let replicas = self.replicas(topic, index, broker, *partitions_left)?;
         *partitions_left -= replicas.len();
@@ -173,7 +173,7 @@ impl Controller {
             id,
             partitions: i32::try_from(replicas.len()).unwrap_or(i32::MAX),
             replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
-            configs: topic_config_entries(&overrides, broker),
+            configs: topic_config_entries(&topic.name, &overrides, broker),
         };
         let numbered = (0..).zip(replicas);
         records.extend(numbered.map(|(number, replicas)| self.partition_record(id, number, replicas).into()));
@@ -284,12 +284,12 @@ fn overrides(topic: &NewTopic) -> Result<BTreeMap<String, String>, ConfigError> 
 
 /// Writes down the layout that the broker gives a topic that names none: it stays, whatever the broker says later. Compaction exists in
 /// one layout only.
-fn fix_layout(overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), ConfigError> {
+fn fix_layout(topic: &str, overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), ConfigError> {
     let layout = broker.topics.layout;
     if layout == Layout::Partition || overrides.contains_key(LAYOUT) {
         return Ok(());
     }
-    if !TopicConfig::validate(overrides, broker)?.cleanup_compact {
+    if !TopicConfig::validate(topic, overrides, broker)?.cleanup_compact {
         overrides.insert(LAYOUT.to_string(), layout.name().to_string());
     }
     Ok(())

@@ -11,6 +11,7 @@ use super::{GroupPartition, flush};
 use crate::config::{Durability, KeyIndexing};
 use crate::error::{AppendError, StorageError};
 use crate::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
+use crate::partition_log::durability::write_out;
 use crate::partition_log::producers::TransactionEnd;
 use crate::partition_log::{AppendContext, Appended, Origin};
 use crate::prepare::{self, Prepared};
@@ -30,13 +31,15 @@ struct Written {
     header: BatchHeader,
     marker: Option<TransactionEnd>,
     placed: Placed,
+    /// What the settings said when it was written.
+    durability: Durability,
 }
 
 impl GroupPartition {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
-    /// The bytes must hold exactly one batch. Returns when they are in the page cache and a read sees them; with
-    /// `mainstem.durability=disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache (with `mainstem.durability=memory`, in that of the
+    /// journal) and a read sees them; with `mainstem.durability=disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         self.make_room_for_queue()?;
@@ -61,9 +64,9 @@ impl GroupPartition {
             state.next_offset
         };
         let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
-        let placed = self.write(&header, &prepared)?;
+        let placed = self.write(&header, &prepared, config.durability)?;
         let append_time = prepared.append_time;
-        let written = Written { header, marker: prepared.marker, placed };
+        let written = Written { header, marker: prepared.marker, placed, durability: config.durability };
         let (log_start, due) = self.observe(written, inspected)?;
         drop(order);
         if due.index {
@@ -88,11 +91,16 @@ impl GroupPartition {
         Ok(())
     }
 
-    fn write(&self, header: &BatchHeader, prepared: &Prepared<'_>) -> Result<Placed, AppendError> {
+    fn write(
+        &self,
+        header: &BatchHeader,
+        prepared: &Prepared<'_>,
+        durability: Durability,
+    ) -> Result<Placed, AppendError> {
         let kind = EntryKind::Batch { topic_id: self.topic_id, partition: self.partition.partition };
         let size = (HEADER_SIZE + prepared.bytes.len()) as u32;
         let entry = EntryHeader { length: size, kind };
-        let written = self.core.log.write(&entry, &header.write(), prepared.payload());
+        let written = self.core.log.write(&entry, &header.write(), prepared.payload(), durability);
         let position = written.map_err(|error| self.write_failed(error))?;
         let segment = self.core.log.segment_of(position).map_or(0, |segment| segment.0);
         Ok(Placed { segment, position, size })
@@ -135,14 +143,14 @@ impl GroupPartition {
     /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the log start, and
     /// which views have to be written because nobody else does it in time.
     fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, Due), AppendError> {
-        let Written { header, marker, placed } = written;
+        let Written { header, marker, placed, durability } = written;
         let index = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
         let mut state = self.state.lock();
         state.observe(&header, marker, &placed, inspected);
         let queue = self.core.env.queues.is_write_overdue(self.core.options.queue_bytes, state.queue.bytes());
         let log_start = state.log_start;
         // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
-        // the two covers this append.
+        // the two covers this append. In the same way what went to memory is written out if they do not say `memory` any more.
         let config = self.config.load();
         let unflushed = state.next_offset.0 - self.durability.end().0;
         let due = config.durability == Durability::Disk || unflushed >= config.flush_messages;
@@ -152,6 +160,9 @@ impl GroupPartition {
         }
         drop(state);
         self.flush_appended(end);
+        if durability == Durability::Memory && config.durability != Durability::Memory {
+            write_out(&self.core.log.journal);
+        }
         Ok((log_start, Due { index, queue }))
     }
 

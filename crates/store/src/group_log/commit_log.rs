@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::GroupOptions;
 use super::entry_reader::{EntryReader, READS_NOWAIT_MAX};
+use crate::config::Durability;
 use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
 
 /// The largest entry that a scan believes in: files may have been larger than they are configured now.
@@ -84,19 +85,20 @@ impl CommitLog {
         entry: &EntryHeader,
         head: &[u8; BATCH_HEADER_SIZE],
         payload: &[u8],
+        durability: Durability,
     ) -> Result<u64, WriteError> {
         let mut next_segment = self.next_segment.lock();
         if next_segment.is_none() {
             *next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
         }
-        if let Some(base) = *next_segment {
-            self.journal.roll(SegmentBase(base)).map_err(WriteError::Roll)?;
-            *next_segment = None;
-        }
+        self.roll(&mut next_segment)?;
         let header = entry.encode(head);
         let parts = [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(payload)];
-        let at = self.journal.append(&parts).map_err(WriteError::Append)?;
-        Ok(position_of(at))
+        let written = match durability {
+            Durability::Memory => self.journal.append_in_memory(&parts),
+            Durability::Os | Durability::Disk => self.journal.append(&parts),
+        };
+        Ok(position_of(written.map_err(WriteError::Append)?))
     }
 
     /// Ends the active file if the entry does not fit; gives where the next one is to begin then.
@@ -106,9 +108,38 @@ impl CommitLog {
         if end.position == 0 || left >= length + HEADER_SIZE as u64 {
             return Ok(None);
         }
-        let rest = u32::try_from(left.max(HEADER_SIZE as u64)).unwrap_or(u32::MAX);
+        self.write_blank(end).map(Some)
+    }
+
+    /// Marks the rest of the active file, which ends there; gives where the next one begins.
+    fn write_blank(&self, end: Location) -> Result<u64, AppendError> {
+        let left = self.file_bytes.saturating_sub(end.position).max(HEADER_SIZE as u64);
+        let rest = u32::try_from(left).unwrap_or(u32::MAX);
         self.journal.append(&[IoSlice::new(&EntryHeader::blank(rest))])?;
-        Ok(Some(position_of(end) + u64::from(rest)))
+        Ok(position_of(end) + u64::from(rest))
+    }
+
+    /// Ends the active file, unless it is empty: what comes next lies in another one.
+    pub(crate) fn end_file(&self) -> Result<(), WriteError> {
+        let mut next_segment = self.next_segment.lock();
+        if next_segment.is_none() {
+            match self.journal.end() {
+                Some(end) if end.position > 0 => {
+                    *next_segment = Some(self.write_blank(end).map_err(WriteError::Append)?);
+                }
+                _ => return Ok(()),
+            }
+        }
+        self.roll(&mut next_segment)
+    }
+
+    /// Begins the next file, if the last one has ended.
+    fn roll(&self, next_segment: &mut Option<u64>) -> Result<(), WriteError> {
+        if let Some(base) = *next_segment {
+            self.journal.roll(SegmentBase(base)).map_err(WriteError::Roll)?;
+            *next_segment = None;
+        }
+        Ok(())
     }
 
     pub(crate) fn end(&self) -> End {

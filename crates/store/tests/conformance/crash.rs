@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
-use mainstem_store::LogConfig;
+use mainstem_store::{Durability, LogConfig};
 use mainstem_types::{Offset, TopicId};
 
 use crate::in_every_layout;
@@ -11,8 +11,10 @@ use crate::node::*;
 
 in_every_layout! {
     a_crash_at_every_call_twice_loses_nothing_durable
+    a_crash_at_every_call_with_records_in_memory_loses_nothing_durable
     each_call_fails_once
     the_disk_is_full_once_at_each_call
+    each_call_fails_once_with_records_in_memory
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +32,17 @@ fn append(node: &Node, index: usize, known: &mut Known) -> Result<(), ()> {
 }
 
 fn run(fs: &MemFs, layout: Layout, known: &mut Known) -> Result<(), ()> {
+    run_with(fs, layout, known, Durability::Os)
+}
+
+fn run_in_memory(fs: &MemFs, layout: Layout, known: &mut Known) -> Result<(), ()> {
+    run_with(fs, layout, known, Durability::Memory)
+}
+
+fn run_with(fs: &MemFs, layout: Layout, known: &mut Known, durability: Durability) -> Result<(), ()> {
     let node = Node::try_start(fs, layout, TopicId([7; 16]), config()).map_err(|_| ())?;
+    let first = LogConfig { durability, ..config() };
+    node.logs[0].set_config(Arc::new(first.clone()));
     for round in 0..2 {
         for n in 0..10 {
             append(&node, n % 2, known)?;
@@ -40,7 +52,7 @@ fn run(fs: &MemFs, layout: Layout, known: &mut Known) -> Result<(), ()> {
         node.checkpoint().map_err(|_| ())?;
         if round == 1 {
             known.removed = true;
-            node.logs[0].set_config(Arc::new(LogConfig { retention_bytes: 1200, ..config() }));
+            node.logs[0].set_config(Arc::new(LogConfig { retention_bytes: 1200, ..first.clone() }));
             node.retention(NOW).map_err(|_| ())?;
         }
     }
@@ -65,6 +77,16 @@ fn check(fs: &MemFs, layout: Layout, known: &Known) -> Vec<Vec<(i64, String)>> {
 }
 
 fn a_crash_at_every_call_twice_loses_nothing_durable(layout: Layout) {
+    stop_everywhere(layout, run, 80);
+}
+
+fn a_crash_at_every_call_with_records_in_memory_loses_nothing_durable(layout: Layout) {
+    stop_everywhere(layout, run_in_memory, 50);
+}
+
+type Run = fn(&MemFs, Layout, &mut Known) -> Result<(), ()>;
+
+fn stop_everywhere(layout: Layout, run: Run, places_min: u64) {
     let mut after = 0;
     loop {
         let (fs, mut known) = (MemFs::new(), Known::default());
@@ -84,10 +106,10 @@ fn a_crash_at_every_call_twice_loses_nothing_durable(layout: Layout) {
         }
         after += 1;
     }
-    assert!(after > 80, "{after} places to stop");
+    assert!(after > places_min, "{after} places to stop");
 }
 
-fn fail_each(layout: Layout, action: FaultAction) {
+fn fail_each(layout: Layout, run: Run, action: FaultAction) {
     let mut nth = 1;
     loop {
         let (fs, mut known) = (MemFs::new(), Known::default());
@@ -108,9 +130,14 @@ fn fail_each(layout: Layout, action: FaultAction) {
 }
 
 fn each_call_fails_once(layout: Layout) {
-    fail_each(layout, FaultAction::Io);
+    fail_each(layout, run, FaultAction::Io);
 }
 
 fn the_disk_is_full_once_at_each_call(layout: Layout) {
-    fail_each(layout, FaultAction::NoSpace);
+    fail_each(layout, run, FaultAction::NoSpace);
+}
+
+fn each_call_fails_once_with_records_in_memory(layout: Layout) {
+    fail_each(layout, run_in_memory, FaultAction::Io);
+    fail_each(layout, run_in_memory, FaultAction::NoSpace);
 }

@@ -1,0 +1,100 @@
+//! `mainstem.durability`: when a record counts as stored, and who may leave it in memory.
+
+use std::collections::BTreeMap;
+
+use super::ConfigError;
+use super::broker_config::BrokerConfig;
+
+/// The setting, of topics and of the broker.
+pub const DURABILITY: &str = "mainstem.durability";
+/// Allows `memory` where there is no second replica that has the record.
+pub(super) const FORCE: &str = "mainstem.memory.force";
+
+/// `mainstem.durability`: when a record counts as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// In the page cache: survives a killed process.
+    #[default]
+    Os,
+    /// After fdatasync.
+    Disk,
+    /// In the memory of the broker, which writes it to the page cache soon afterwards.
+    Memory,
+}
+
+impl Durability {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "disk" => Durability::Disk,
+            "memory" => Durability::Memory,
+            _ => Durability::Os,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Os => "os",
+            Durability::Disk => "disk",
+            Durability::Memory => "memory",
+        }
+    }
+
+    /// What an acknowledgement is worth, for people. The numbers are those of the journal.
+    pub fn exposure(self) -> &'static str {
+        match self {
+            Durability::Os => {
+                "an acknowledged record is in the page cache: it survives a killed broker, not a machine that loses power before the system writes it out"
+            }
+            Durability::Disk => "an acknowledged record is on the disk",
+            Durability::Memory => {
+                "an acknowledged record is in the broker's memory alone for about 10 ms: a killed broker loses up to 256 KiB of acknowledged records of each log, a machine that loses power all that the system has not written out"
+            }
+        }
+    }
+
+    /// What a topic has that asks for this. `memory` does not apply where it is not allowed, however it got into the settings.
+    pub fn applied_to(self, topic: &str, broker: &BrokerConfig) -> Durability {
+        match self {
+            Durability::Memory if !broker.log.memory_forced || is_never_in_memory(topic) => Durability::Os,
+            asked => asked,
+        }
+    }
+}
+
+/// Topics of the broker itself: what they hold was promised to somebody.
+fn is_never_in_memory(topic: &str) -> bool {
+    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state" | "__cluster_metadata")
+}
+
+/// Whether the broker may have this default while `mainstem.memory.force` is what it is.
+pub(super) fn check_default(value: Option<&str>, forced: bool) -> Result<(), ConfigError> {
+    match value.map(str::trim) {
+        Some("memory") if !forced => Err(refused(not_forced())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a topic may have these settings.
+pub(super) fn check_topic(
+    topic: &str,
+    overrides: &BTreeMap<String, String>,
+    broker: &BrokerConfig,
+) -> Result<(), ConfigError> {
+    match overrides.get(DURABILITY).map(|value| value.trim()) {
+        Some("memory") if is_never_in_memory(topic) => Err(refused(format!("{topic} belongs to the broker itself"))),
+        Some("memory") if !broker.log.memory_forced => Err(refused(not_forced())),
+        _ => Ok(()),
+    }
+}
+
+fn refused(reason: String) -> ConfigError {
+    ConfigError::Conflict { key: DURABILITY.to_string(), value: "memory".to_string(), reason }
+}
+
+fn not_forced() -> String {
+    format!("with one replica {}; who accepts that starts the broker with {FORCE}=true", Durability::Memory.exposure())
+}
+
+#[cfg(test)]
+#[path = "durability_tests.rs"]
+mod tests;
