@@ -1,13 +1,15 @@
 //! Retention. A partition's records go, for its readers, in the stretches that lie in one file each; a file goes when no partition has
-//! records in it that are still to be seen, or in any file before it.
+//! records in it that are still to be seen, or in any file before it. Where nobody has any record, the written file is ended, so that it can
+//! go as well.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mainstem_journal::{DeleteError, SegmentBase};
+use mainstem_journal::{AppendError, DeleteError, RollError, SegmentBase};
 use mainstem_types::{Offset, TimestampMs};
 
+use super::commit_log::WriteError;
 use super::{GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::Share;
@@ -120,16 +122,19 @@ impl GroupLog {
         Ok(Some(OldFile { group: self.core.folder.clone(), modified, end: next.0 }))
     }
 
-    /// Deletes the files of the commit log that no partition needs, from the front; then what of the views belongs to them. Writes a
-    /// checkpoint before. Gives the number of files. Their space is free after [`GroupLog::remove_due_files`].
+    /// Deletes the files of the commit log that no partition needs, from the front, the written one too if none needs it; then what of the
+    /// views belongs to them. Writes a checkpoint before. Gives the number of files. Their space is free after [`GroupLog::remove_due_files`].
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
         let mut last = self.checkpointing.lock();
         self.core.check_alive()?;
         let journal = &self.core.log.journal;
-        let Some(active) = journal.active_segment() else { return Ok(0) };
+        if self.first_needed().is_none() {
+            // What the written file holds goes too.
+            self.end_file()?;
+        }
         // Appends only add to the active file, which is never deleted.
-        let needed = self.partitions().iter().filter_map(|partition| partition.state.lock().first_segment()).min();
-        let keep = SegmentBase(needed.unwrap_or(active.0)).min(active);
+        let Some(active) = journal.active_segment() else { return Ok(0) };
+        let keep = SegmentBase(self.first_needed().unwrap_or(active.0)).min(active);
         if journal.first_segment().is_none_or(|first| first >= keep) {
             return Ok(0);
         }
@@ -150,6 +155,31 @@ impl GroupLog {
             self.remove_view(&self.core.queue_dir(&partition.partition), removed);
         }
         Ok(deleted.bases.len())
+    }
+
+    /// The first file that a partition has records in which are still to be seen.
+    fn first_needed(&self) -> Option<u64> {
+        let needed = |partition: &Arc<GroupPartition>| {
+            // Whoever wrote an entry before now has shown it to the views when this is granted.
+            let _order = partition.appending.lock();
+            partition.state.lock().first_segment()
+        };
+        self.partitions().iter().filter_map(needed).min()
+    }
+
+    /// A disk that is full, or a process without file descriptors, leaves the file as it is until the next pass.
+    fn end_file(&self) -> Result<(), StorageError> {
+        let dir = self.core.log.journal.dir();
+        match self.core.log.end_file() {
+            Err(WriteError::Append(AppendError::Failed(failure)) | WriteError::Roll(RollError::Failed(failure))) => {
+                Err(flush::storage_error(&failure))
+            }
+            Err(error) => {
+                tracing::debug!("{}: the written file is not ended yet: {error:?}", dir.display());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// A part of a view that cannot be removed costs space only.

@@ -1,4 +1,5 @@
 use super::*;
+use mainstem_env::CrashPolicy;
 
 #[test]
 fn a_file_goes_when_no_partition_needs_it() {
@@ -91,4 +92,82 @@ fn a_file_can_go_before_its_time_but_not_before_it_is_committed() {
     assert_eq!(group.oldest_file().unwrap().unwrap().end, 4096);
     let (_fs, group, _logs) = create();
     assert_eq!(group.oldest_file().unwrap(), None, "the file that is written stays");
+}
+
+#[test]
+fn the_written_file_goes_too_when_nobody_needs_it() {
+    let (fs, group, logs) = create();
+    for round in 0..3 {
+        fill(&logs[0], 3);
+        fill(&logs[1], 2);
+        logs[0].raise_log_start(logs[0].log_end(), logs[0].log_end()).unwrap();
+        assert_eq!(group.remove_unneeded().unwrap(), 0, "the other partition needs it");
+        logs[1].raise_log_start(logs[1].log_end(), logs[1].log_end()).unwrap();
+        assert_eq!(group.remove_unneeded().unwrap(), 1);
+        assert_eq!((group.file_count(), group.size_bytes(), group.end_position()), (1, 0, 2048 * (round + 1)));
+        assert_eq!(group.remove_unneeded().unwrap(), 0, "an empty file stays");
+        group.remove_due_files();
+    }
+    drop((logs, group));
+    let (group, report) = open(&fs);
+    assert_eq!((report.views_rebuilt, report.recovery.cut), (0, None), "{report:?}");
+    let logs = group.partitions();
+    assert_eq!((logs[0].log_start(), logs[0].log_end()), (Offset(9), Offset(9)));
+    assert_eq!(put(&logs[0], &["offsets go on"]).base_offset, Offset(9));
+    assert_eq!(put(&logs[1], &["offsets go on"]).base_offset, Offset(6));
+}
+
+#[test]
+fn a_file_stays_for_an_entry_that_was_written_and_is_not_known_yet() {
+    let (_fs, group, logs) = create();
+    fill(&logs[0], 1);
+    // As between the write of an entry and the views.
+    let order = logs[0].appending.lock();
+    let shares = std::mem::take(&mut logs[0].state.lock().shares);
+    let group = Arc::new(group);
+    let removing = std::thread::spawn({
+        let group = Arc::clone(&group);
+        move || group.remove_unneeded().unwrap()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    logs[0].state.lock().shares = shares;
+    drop(order);
+    assert_eq!(removing.join().unwrap(), 0);
+    expect_filled(&logs[0], 0..1);
+}
+
+#[test]
+fn a_crash_while_all_of_a_log_goes_brings_nothing_back_and_gives_no_offset_twice() {
+    let mut after = 0;
+    loop {
+        let (fs, group, logs) = create();
+        fill(&logs[0], 5);
+        group.checkpoint().unwrap();
+        logs[0].raise_log_start(Offset(5), Offset(5)).unwrap();
+        fs.stop_after(after);
+        let removed = group.remove_unneeded().is_ok_and(|files| files == 1);
+        let appended = removed && logs[0].append(&batch_at(NOW.0, &[&value("orders", 5)]), &client()).is_ok();
+        let durable = appended && logs[0].flush_blocking().is_ok();
+        drop((logs, group));
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(after)] {
+            let crashed = fs.crash(policy);
+            for _ in 0..2 {
+                let (group, report) = open(&crashed);
+                assert!(!report.recovery.shorter_than_checkpoint && report.damaged.is_empty(), "{after}: {report:?}");
+                let log = make(&group, &live()[0]);
+                let (start, end) = (log.log_start().0, log.log_end().0);
+                assert!(end == 6 || (end == 5 && !durable), "stopped after {after}, {policy:?}: the log ends at {end}");
+                assert!(
+                    start == 5 || (start == 0 && !removed),
+                    "stopped after {after}, {policy:?}: it begins at {start}"
+                );
+                expect_filled(&log, start..end);
+            }
+        }
+        if durable {
+            break;
+        }
+        after += 1;
+    }
+    assert!(after > 10, "{after} places to stop");
 }
