@@ -152,6 +152,49 @@ impl Clusters {
 }
 
 #[test]
+fn records_are_found_by_their_key_in_every_layout() {
+    let broker = Broker::start();
+    for layout in ["partition", "topic", "shared"] {
+        let setting = format!("mainstem.layout={layout}");
+        let settings = ["--config", &setting, "--config", "mainstem.key.index=all"];
+        broker.run(&[&["topic", "create", layout, "--partitions", "2"], &settings[..]].concat());
+        broker.produce("42:one\n43:other\n42:two\n", &[layout, "--key-separator", ":", "--header", "KEYS=red blue"]);
+        let find = |more: &[&str]| broker.run(&[&["topic", "find", layout], more].concat());
+        assert_eq!(find(&["42", "--format", "%k=%s;"]), "42=two;42=one;", "{layout}");
+        assert_eq!(find(&["42", "--format", "%s", "--max", "1"]), "two");
+        assert_eq!(find(&["blue", "--format", "%k ", "--read-committed"]).split(' ').count(), 4);
+        assert_eq!(find(&["nobody"]), "");
+        assert_eq!(find(&["42", "--from", "-1h", "--format", "%o;"]).matches(';').count(), 2);
+        assert_eq!(find(&["42", "--to", "-1h"]), "");
+        let by_partition = ["0", "1"].map(|partition| find(&["42", "--partition", partition, "--format", "%s "]));
+        assert!(by_partition.contains(&"two one ".to_owned()) && by_partition.contains(&String::new()));
+        let text = find(&["43"]);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("PARTITION  OFFSET  TIME") && lines[1].ends_with("43   other  KEYS=red blue"),
+            "{text}"
+        );
+        let json: Value = serde_json::from_str(&find(&["43", "--output", "json"])).unwrap();
+        assert_eq!((&json["topic"], &json["key"], &json["value"]), (&json!(layout), &json!("43"), &json!("other")));
+    }
+    broker.run(&["topic", "create", "plain"]);
+    let error = broker.failure(&["topic", "find", "plain", "42"]);
+    assert!(error.contains("topic plain has no key index") && error.contains("mainstem.key.index=all"), "{error}");
+    assert!(broker.failure(&["topic", "find", "nowhere", "42"]).contains("there is no topic nowhere"));
+    assert!(broker.failure(&["topic", "find", "plain", "42", "--partition", "9"]).contains("has no partition 9"));
+    for wrong in
+        [&["topic", "find", "plain", ""][..], &["topic", "find", "plain", "42", "--from", "-1h", "--to", "-2h"]]
+    {
+        assert_eq!(broker.run_with("", wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    broker.run(&["topic", "create", "words", "--config", "mainstem.layout=shared"]);
+    broker.produce("42:one\n", &["words", "--key-separator", ":"]);
+    let output = broker.run_with("", &["topic", "find", "words", "42"]);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b""[..]));
+    assert!(last_line(&output).contains("KEYS and UNIQ_KEY alone"), "{output:?}");
+}
+
+#[test]
 fn a_copy_has_everything_and_goes_on_with_what_came_since() {
     let clusters = Clusters::start();
     let settings = ["--config", "max.message.bytes=2000000"];

@@ -500,3 +500,34 @@ async fn many_requests_share_one_connection_at_once() {
     let versions = broker.calls_of(ApiKey::API_VERSIONS);
     assert_eq!(versions, 2, "one connection to the bootstrap address and one to the node");
 }
+
+#[tokio::test]
+async fn a_broker_that_cannot_look_up_by_key_is_named() {
+    let broker = FakeBroker::start().await;
+    broker.topic("t", 1);
+    let client = client_of(&broker).await;
+    let error = client.find_by_key("t", &KeySearch::new("k")).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unsupported { api: "FindByKey", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn records_are_read_where_they_are_known_to_be() {
+    let broker = FakeBroker::start().await;
+    broker.topic("t", 2);
+    for partition in 0..2 {
+        for values in [["a", "b"], ["c", "d"], ["e", "f"]] {
+            let mut builder = BatchBuilder::new();
+            for value in values {
+                builder.append(TimestampMs(5), None, Some(value.as_bytes()), &[]);
+            }
+            broker.append("t", partition, builder.build().unwrap());
+        }
+    }
+    let client = client_of(&broker).await;
+    let place = |partition, offset| (TopicPartition::new("t", PartitionIndex(partition)), Offset(offset));
+    let places = [place(1, 4), place(0, 1), place(1, 5), place(0, 99), place(1, 0), place(0, 1)];
+    let records = client.records_at(&places, Isolation::ReadUncommitted).await.unwrap();
+    let values = records.iter().map(|record| record.as_ref().map(|record| record.value.clone().unwrap()));
+    let expected = [Some("e"), Some("b"), Some("f"), None, Some("a"), Some("b")];
+    assert_eq!(values.collect::<Vec<_>>(), expected.map(|value| value.map(bytes::Bytes::from)));
+}

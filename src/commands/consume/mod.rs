@@ -3,7 +3,7 @@
 //! Without `--follow` it reads what is there at the start, to the end that each partition has then, and ends, however fast others write.
 
 mod choice;
-mod format;
+pub mod format;
 mod template;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 mod change;
 mod config;
+mod find;
 pub mod offsets;
 mod partitions;
 mod show;
@@ -21,6 +22,7 @@ Examples:
   mainstem topic describe orders --output json
   mainstem topic config set orders retention.ms=86400000
   mainstem topic offsets orders
+  mainstem topic find orders 42
   mainstem topic delete orders";
 
 /// Create, list, describe, change and delete topics.
@@ -41,6 +43,7 @@ enum Action {
     AddPartitions(partitions::AddPartitions),
     DeleteRecords(offsets::DeleteRecords),
     Offsets(offsets::Offsets),
+    Find(find::Find),
 }
 
 impl Topic {
@@ -55,6 +58,7 @@ impl Topic {
                 Action::AddPartitions(add) => add.run().await,
                 Action::DeleteRecords(delete) => delete.run().await,
                 Action::Offsets(offsets) => offsets.run().await,
+                Action::Find(find) => find.run().await,
             }
         })
     }

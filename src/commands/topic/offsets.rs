@@ -59,7 +59,7 @@ pub struct DeleteRecords {
     common: Common,
 }
 
-fn parse_time(text: &str) -> Result<TimestampMs, String> {
+pub(super) fn parse_time(text: &str) -> Result<TimestampMs, String> {
     match Position::parse(text)? {
         Position::Time(time) => Ok(time),
         _ => Err("give a time with its zone (2026-03-01T08:00:00Z), or a time ago (-1h)".to_owned()),
