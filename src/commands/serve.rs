@@ -16,6 +16,8 @@ use crate::cluster::COMMAND_VARIABLES;
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
 const DATA_DIR_DEFAULT: &str = "./mainstem-data";
+/// When all that runs now and then has run once: the slowest of it looks at the clock each second.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,8 +110,21 @@ fn watch_signals(server: &RunningServer) -> anyhow::Result<mpsc::Receiver<&'stat
     Ok(receiver)
 }
 
+/// Waits for a signal. What the start alone needed of the program is given back before that, and once more when every thread has run.
+fn wait_for_signal(signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<&'static str> {
+    mainstem_env::give_back_program_pages();
+    let received = match signals.recv_timeout(SETTLED_AFTER) {
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            mainstem_env::give_back_program_pages();
+            signals.recv()
+        }
+        received => received.map_err(|_| mpsc::RecvError),
+    };
+    received.context("the reactors ended by themselves")
+}
+
 fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<()> {
-    let name = signals.recv().context("the reactors ended by themselves")?;
+    let name = wait_for_signal(signals)?;
     tracing::info!("{name}: stopping");
     let (stopped, done) = mpsc::channel();
     let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {

@@ -10,6 +10,7 @@
 //!   leave it, [`MemFs::stop_after`] stops at any write or sync, [`Fault`] fails the n-th call.
 //! - Calls that only Linux has (`preadv2` with `RWF_NOWAIT`, `fallocate`, `sync_file_range`, `cachestat`, `posix_fadvise`,
 //!   `sendfile`) live in `real/linux.rs` alone; `real/portable.rs` has the same functions for every other Unix.
+//!   `real/program.rs` has what is done to the program's own pages, on Linux only.
 //!
 //! Numbers: a file position is a `u64`, at most `i64::MAX` on every real file system. One `sendfile` moves at most
 //! 2,147,479,552 bytes on Linux; the portable fallback at most 64 KiB a call. One vectored write takes at most 1,024 parts.
@@ -26,6 +27,6 @@ pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
 pub use fs::{DirEntry, Fs, Metadata, OpenOptions};
 pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
-pub use real::{RealFs, raise_open_files_limit};
+pub use real::{RealFs, give_back_program_pages, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};
 pub use slice::FileSlice;
