@@ -2,14 +2,36 @@
 //! the sleep of its reactor, which takes more system calls than a short request has.
 //!
 //! A connection keeps at most one timer; waits that overlap have their own.
+//!
+//! Long waits end in company: a reactor that is woken for each of a thousand consumers spends more on waking than on answering.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Waits of at least [`COMPANY_FROM`] end at a whole number of these since [`FIRST_TICK`]: up to 16 ms later than they were asked for, never
+/// earlier. A client must expect more from the network.
+const TICK: Duration = Duration::from_millis(16);
+const COMPANY_FROM: Duration = Duration::from_millis(160);
+
+static FIRST_TICK: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// When a wait that begins now ends.
+pub(crate) fn end_of_wait(wait: Duration) -> Instant {
+    let first = *FIRST_TICK;
+    let end = Instant::now() + wait;
+    if wait < COMPANY_FROM {
+        return end;
+    }
+    let past = end.saturating_duration_since(first).as_nanos();
+    let ticks = past.div_ceil(TICK.as_nanos());
+    u32::try_from(ticks).ok().and_then(|ticks| TICK.checked_mul(ticks)).map_or(end, |since| first + since)
+}
 
 /// The wait was over before the event came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +80,20 @@ mod tests {
 
     fn run(test: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn long_waits_end_together_and_none_ends_before_its_time() {
+        let begun = Instant::now();
+        for wait_ms in [0, 1, 100, 159, 160, 500, 30_000, 24 * 3_600_000, i32::MAX as u64] {
+            let wait = Duration::from_millis(wait_ms);
+            let end = end_of_wait(wait);
+            let late = end - begun - wait;
+            // Never early; at the most a tick late, and what this test itself takes.
+            assert!(late <= TICK + begun.elapsed(), "{wait_ms}: {late:?}");
+            let of_tick = (end - *FIRST_TICK).as_nanos() % TICK.as_nanos();
+            assert!(wait < COMPANY_FROM || of_tick == 0, "{wait_ms}: {of_tick} ns from a tick");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! - v4: isolation level. v7: sessions (KIP-227). v9: leader epoch. v11: rack. v12: flexible, diverging epochs.
 //!   v13: topics by id (KIP-516). v15-18: fields of followers and leader hints, without meaning on one node.
-//! - Long poll: with fewer than `min_bytes` it waits up to `max_wait_ms`, woken by the append that satisfies it, then answers
-//!   with what there is. An error is answered at once, and the end of the wait is none.
+//! - Long poll: with fewer than `min_bytes` it waits up to `max_wait_ms` (long waits up to 16 ms more), woken by the append that satisfies
+//!   it, then answers with what there is. An error is answered at once, and the end of the wait is none.
 //! - The partitions are looked at on the reactor as far as memory has what is needed: positions, index entries, batch headers. A
 //!   look that would wait for the disk is taken again on a thread of the broker's pool.
 
@@ -25,7 +25,7 @@ use crate::fetch::session::{
 use crate::registry::Api;
 use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
-use crate::wait_timer::WaitTimer;
+use crate::wait_timer::{WaitTimer, end_of_wait};
 
 pub const API: Api = Api::new(1, "Fetch", 4..=18, handle);
 
@@ -201,7 +201,7 @@ impl Fetch {
 
     /// `first` is too little; `wait` was armed before the partitions were chosen, see [`FetchPlan::wait`].
     async fn wait_for_enough(&self, first: Found, wait: Option<PlannedWait>) -> Result<(Found, PlannedWait), Stopped> {
-        let deadline = tokio::time::Instant::now() + self.max_wait;
+        let deadline = end_of_wait(self.max_wait);
         let mut found = first;
         let answered = found.answered();
         self.plan.saw(&found.targets.wanted, &answered);

@@ -125,7 +125,7 @@ impl SessionCache {
     pub fn begin(&self, request: SessionRequest, now: Duration) -> Result<FetchPlan, SessionError> {
         if request.session_epoch == INITIAL_EPOCH || request.session_epoch == FINAL_EPOCH {
             if request.session_id != NO_SESSION {
-                self.entries.lock().remove(&request.session_id);
+                self.remove(request.session_id);
             }
             let kind = match request.session_epoch {
                 INITIAL_EPOCH => Kind::Full { by_id: request.by_id, isolation: request.isolation },
@@ -152,7 +152,7 @@ impl SessionCache {
         let (id, size, weight) = (held.id, held.partitions.len(), held.weight);
         drop(held);
         if size == 0 {
-            self.entries.lock().remove(&id);
+            self.remove(id);
             return Ok(FetchPlan { partitions, wait: None, kind: Kind::Sessionless });
         }
         let mut entries = self.entries.lock();
@@ -160,7 +160,9 @@ impl SessionCache {
         if grows {
             let others: usize = entries.iter().filter(|(other, _)| **other != id).map(|(_, e)| e.weight).sum();
             if others + weight > self.weight_max {
-                entries.remove(&id);
+                let gone = entries.remove(&id);
+                drop(entries);
+                drop(gone);
                 return Err(SessionError::NotFound);
             }
         }
@@ -194,6 +196,12 @@ impl SessionCache {
         }
     }
 
+    /// Ends a session. It is dropped without the lock: its registration with each of its partitions ends with it.
+    fn remove(&self, id: i32) {
+        let gone = self.entries.lock().remove(&id);
+        drop(gone);
+    }
+
     fn touch(&self, id: i32, now: Duration) -> Result<Arc<Mutex<Session>>, SessionError> {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(&id).ok_or(SessionError::NotFound)?;
@@ -213,21 +221,24 @@ impl SessionCache {
             return None;
         }
         let weight: usize = partitions.iter().map(|(key, _)| key.weight()).sum();
-        let mut entries = self.entries.lock();
-        if entries.len() >= self.slots && !evict(&mut entries, size, now) {
+        if weight > self.weight_max {
             return None;
         }
-        while entries.values().map(|entry| entry.weight).sum::<usize>() + weight > self.weight_max {
-            if !evict(&mut entries, size, now) {
-                return None;
-            }
+        // Both what comes and what goes is large: made before the lock is taken, dropped after it was given back.
+        let mut session = Session::new(NO_SESSION, named, partitions, answers);
+        let mut gone = Vec::new();
+        let mut entries = self.entries.lock();
+        if !make_room(&mut entries, (self.slots, self.weight_max), (size, weight), now, &mut gone) {
+            drop(entries);
+            return None;
         }
         let mut id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         while id == NO_SESSION || entries.contains_key(&id) {
             id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         }
-        let session = Session::new(id, named, partitions, answers);
+        session.id = id;
         entries.insert(id, Held { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size, weight });
+        drop(entries);
         Some(id)
     }
 }
@@ -285,8 +296,27 @@ impl FetchPlan {
     }
 }
 
-/// Makes room for a session of `size` partitions, if one of the present ones may go.
-fn evict(entries: &mut HashMap<i32, Held>, size: usize, now: Duration) -> bool {
+/// Makes room within the limits, in number and weight, for a session of so many partitions and such a weight, if that can be done. What had
+/// to go is put into `gone`.
+fn make_room(
+    entries: &mut HashMap<i32, Held>,
+    (slots, weight_max): (usize, usize),
+    (size, weight): (usize, usize),
+    now: Duration,
+    gone: &mut Vec<Held>,
+) -> bool {
+    let is_full = |entries: &HashMap<i32, Held>| {
+        entries.len() >= slots || entries.values().map(|entry| entry.weight).sum::<usize>() + weight > weight_max
+    };
+    while is_full(entries) {
+        let Some(victim) = victim(entries, size, now).and_then(|id| entries.remove(&id)) else { return false };
+        gone.push(victim);
+    }
+    true
+}
+
+/// The session that gives way to one of `size` partitions, if one of the present ones may go.
+fn victim(entries: &HashMap<i32, Held>, size: usize, now: Duration) -> Option<i32> {
     let limit = Duration::from_millis(EVICTION_MS);
     let oldest =
         entries.iter().min_by_key(|(_, e)| e.last_used).filter(|(_, e)| now.saturating_sub(e.last_used) > limit);
@@ -296,8 +326,7 @@ fn evict(entries: &mut HashMap<i32, Held>, size: usize, now: Duration) -> bool {
             .filter(|(_, e)| e.size < size && now.saturating_sub(e.created) > limit)
             .min_by_key(|(_, e)| e.size)
     };
-    let victim = oldest.or_else(smaller).map(|(id, _)| *id);
-    victim.is_some_and(|id| entries.remove(&id).is_some())
+    oldest.or_else(smaller).map(|(id, _)| *id)
 }
 
 /// Epochs run from 1 to `i32::MAX` and begin again with 1.
