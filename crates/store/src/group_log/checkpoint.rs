@@ -32,7 +32,8 @@ impl GroupLog {
     pub(super) fn checkpoint_with(&self, last: &mut Last) -> Result<(), StorageError> {
         self.core.check_alive()?;
         let end = self.core.log.end();
-        let (states, unsynced) = self.collect(self.partitions())?;
+        let (mut states, unsynced) = self.collect(self.partitions())?;
+        states.extend(self.strays_before(u64::MAX));
         self.core.flush()?;
         let indexes = self.sync_views(&unsynced)?;
         self.write_checkpoint(last, end, states, indexes)

@@ -48,6 +48,7 @@ mod read;
 mod replay;
 mod retention;
 mod state;
+mod strays;
 mod time_marks;
 mod truncate;
 
@@ -69,6 +70,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::config::LogConfig;
 use crate::error::StorageError;
+use crate::formats::group_checkpoint::PartitionState;
 use crate::partition_log::StoreEnv;
 use commit_log::CommitLog;
 use flush::Waiting;
@@ -124,6 +126,8 @@ pub type PartitionKey = (TopicId, PartitionIndex);
 pub struct GroupLog {
     core: Arc<Core>,
     partitions: RwLock<BTreeMap<PartitionKey, Arc<GroupPartition>>>,
+    /// Of partitions that the metadata does not know.
+    strays: Mutex<Vec<PartitionState>>,
     /// One checkpoint, retention pass or cut at a time; what the last checkpoint said.
     checkpointing: Mutex<checkpoint::Last>,
 }

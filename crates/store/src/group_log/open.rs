@@ -26,6 +26,7 @@ use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
+use super::strays::Unknown;
 use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
 use crate::config::LogConfig;
 use crate::error::OpenError;
@@ -53,7 +54,7 @@ pub struct GroupReport {
     pub views_rebuilt: usize,
     /// Places inside the commit log where the rest of a file could not be read as entries. Nothing is cut there.
     pub damaged: Vec<String>,
-    /// Partitions with records in the commit log that the metadata does not know: deleted topics, for the most part.
+    /// Partitions with records in the commit log that the metadata does not know: of deleted topics, for the most part.
     pub unknown: usize,
     /// Checkpoint files that are empty or damaged, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
@@ -85,8 +86,10 @@ impl GroupLog {
         let mut partitions = opening.take_partitions(known.as_ref(), believed, &journal)?;
         let (index, index_from) = opening.take_index(believed, clean)?;
         let full = opening.full;
-        opening.replay(&journal, believed, &mut partitions, (&index, index_from))?;
+        let mut unknown = Unknown::of(believed, &partitions, env);
+        opening.replay(&journal, believed, &mut partitions, (&index, index_from), &mut unknown)?;
         opening.settle(&journal, &mut partitions)?;
+        let strays = Mutex::new(unknown.into_strays(journal.first_segment().map_or(0, |base| base.0)));
         opening.remove_strange_queues();
         let core = Arc::new(Core {
             env: Arc::clone(env),
@@ -99,7 +102,7 @@ impl GroupLog {
         });
         let observer: Arc<dyn DurabilityObserver> = core.waiting.clone();
         core.log.journal.set_observer(Arc::downgrade(&observer));
-        let mut group = GroupLog { core, partitions: RwLock::default(), checkpointing: Mutex::default() };
+        let mut group = GroupLog { core, partitions: RwLock::default(), strays, checkpointing: Mutex::default() };
         group.take_over(live, partitions, known.as_ref());
         if full && known.is_some() {
             // So that what was made anew is not made again. Where there is no room for it, it is.
@@ -274,15 +277,15 @@ impl Opening<'_> {
         believed: Option<&GroupCheckpoint>,
         partitions: &mut BTreeMap<PartitionKey, Making>,
         index: (&KeyIndex, u64),
+        unknown: &mut Unknown,
     ) -> Result<(), OpenError> {
         let bases = journal.segment_bases();
         let first = bases.first().map(|base| Location::new(*base, 0));
         let checkpoint = believed.filter(|known| !self.full && bases.contains(&SegmentBase(known.segment)));
         let mut from = checkpoint.map(location).or(first);
         let mut next_segment = checkpoint.and_then(|known| known.next_segment);
-        let mut unknown = BTreeMap::new();
         while let Some(start) = from.take() {
-            let views = Views::new(self.env, self.options, partitions, Some(index), &mut unknown);
+            let views = Views::new(self.env, self.options, partitions, Some(index), unknown);
             let mut replay = Replay::make(next_segment.take(), views);
             let outcome = journal.scan(start, &mut replay).map_err(|error| OpenError::Journal(error.to_string()))?;
             replay.finish().map_err(io_error(self.folder))?;
@@ -295,7 +298,7 @@ impl Opening<'_> {
             }
         }
         key_index::unless_full(index.0.write(self.fs)).map_err(io_error(self.folder))?;
-        self.report.unknown = unknown.len();
+        self.report.unknown = unknown.count();
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::inspect::inspect;
 use super::key_index::{self, KeyIndex};
 use super::queue_folder::QueueFolder;
 use super::state::{Placed, State};
+use super::strays::Unknown;
 use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
 use crate::formats::queue_entry::ENTRY_SIZE;
@@ -46,7 +47,7 @@ pub(super) struct Views<'a> {
     /// With the position from which on keys are missing.
     index: Option<(&'a KeyIndex, u64)>,
     /// Entries of partitions that nobody wants.
-    unknown: &'a mut BTreeMap<PartitionKey, u64>,
+    unknown: &'a mut Unknown,
     /// What was added to queues since they were written, and how much of it may wait.
     queue_bytes: usize,
     queue_bytes_max: usize,
@@ -128,7 +129,7 @@ impl<'a> Views<'a> {
         options: &GroupOptions,
         partitions: &'a mut BTreeMap<PartitionKey, Making>,
         index: Option<(&'a KeyIndex, u64)>,
-        unknown: &'a mut BTreeMap<PartitionKey, u64>,
+        unknown: &'a mut Unknown,
     ) -> Views<'a> {
         let queue_bytes_max = options.queue_bytes;
         Views { env, partitions, index, unknown, queue_bytes: 0, queue_bytes_max, error: None }
@@ -138,7 +139,7 @@ impl<'a> Views<'a> {
         let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
         let key = (topic_id, partition);
         let Some(making) = self.partitions.get_mut(&key) else {
-            *self.unknown.entry(key).or_default() += 1;
+            self.unknown.observe(self.env, key, view, placed);
             return Ok(());
         };
         let batch = view.header();

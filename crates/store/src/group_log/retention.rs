@@ -10,7 +10,7 @@ use mainstem_journal::{AppendError, DeleteError, RollError, SegmentBase};
 use mainstem_types::{Offset, TimestampMs};
 
 use super::commit_log::WriteError;
-use super::{GroupLog, GroupPartition, flush};
+use super::{Core, GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::Share;
 use crate::partition_log::RetentionOutcome;
@@ -24,7 +24,7 @@ impl GroupPartition {
             let state = self.state.lock();
             (state.shares.clone(), state.next_offset)
         };
-        let newest = shares.iter().map(|share| self.newest_ms(share)).collect::<Result<Vec<_>, _>>()?;
+        let newest = shares.iter().map(|share| self.core.newest_ms(share)).collect::<Result<Vec<_>, _>>()?;
         let count = self.deletable(&shares, &newest, log_end, now, high_watermark);
         Ok(self.hide(&shares, count, log_end))
     }
@@ -58,17 +58,6 @@ impl GroupPartition {
         }
     }
 
-    /// Without any timestamp the age of the file counts.
-    fn newest_ms(&self, share: &Share) -> Result<i64, StorageError> {
-        if share.newest_ms >= 0 {
-            return Ok(share.newest_ms);
-        }
-        let path = self.core.log.journal.dir().join(SegmentBase(share.segment).to_string());
-        let metadata = self.core.fs().metadata(&path);
-        let metadata = metadata.map_err(|error| StorageError { action: "read", path, error: Arc::new(error) })?;
-        Ok(metadata.map_or(i64::MAX, |metadata| metadata.modified_ms.0))
-    }
-
     fn deletable(
         &self,
         shares: &[Share],
@@ -95,6 +84,19 @@ impl GroupPartition {
             count += 1;
         }
         count
+    }
+}
+
+impl Core {
+    /// Without any timestamp the age of the file counts.
+    pub(super) fn newest_ms(&self, share: &Share) -> Result<i64, StorageError> {
+        if share.newest_ms >= 0 {
+            return Ok(share.newest_ms);
+        }
+        let path = self.log.journal.dir().join(SegmentBase(share.segment).to_string());
+        let metadata = self.fs().metadata(&path);
+        let metadata = metadata.map_err(|error| StorageError { action: "read", path, error: Arc::new(error) })?;
+        Ok(metadata.map_or(i64::MAX, |metadata| metadata.modified_ms.0))
     }
 }
 
@@ -164,7 +166,7 @@ impl GroupLog {
             let _order = partition.appending.lock();
             partition.state.lock().first_segment()
         };
-        self.partitions().iter().filter_map(needed).min()
+        self.partitions().iter().filter_map(needed).chain(self.first_needed_by_strays()).min()
     }
 
     /// A disk that is full, or a process without file descriptors, leaves the file as it is until the next pass.

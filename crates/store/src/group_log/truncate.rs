@@ -15,6 +15,7 @@ use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
 use super::state::State;
+use super::strays::Unknown;
 use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::KeyIndexing;
 use crate::error::StorageError;
@@ -50,7 +51,7 @@ impl GroupLog {
         }
         self.core.flush()?;
         let states = self.states_before(position, &affected).map_err(failed)?;
-        let snapshots = partitions
+        let mut snapshots: Vec<_> = partitions
             .iter()
             .map(|partition| {
                 let state = partition.state.lock();
@@ -58,6 +59,8 @@ impl GroupLog {
                 state.snapshot(partition.topic_id, partition.partition.partition)
             })
             .collect();
+        let strays = self.strays_before(position);
+        snapshots.extend(strays.iter().cloned());
         let written = self.core.index.write(self.core.fs());
         written.map_err(|error| self.view_error("write", &self.core.index_dir(), error))?;
         self.add_missing_keys()?;
@@ -66,6 +69,7 @@ impl GroupLog {
         // The one before may tell of what is cut: with other entries in its place it would be believed.
         self.remove_old_checkpoint().map_err(failed)?;
         self.core.log.truncate(at).map_err(|error| failed(io::Error::other(error.to_string())))?;
+        *self.strays.lock() = strays;
         self.install(&affected, states).map_err(failed)?;
         Ok(affected)
     }
@@ -98,7 +102,7 @@ impl GroupLog {
         let first = journal.first_segment().map(|base| Location::new(base, 0));
         let Some(from) = from.or(first) else { return Ok(states) };
         let next_segment = known.and_then(|known| known.next_segment);
-        let mut unknown = BTreeMap::new();
+        let mut unknown = Unknown::passed_over();
         let views = Views::new(&self.core.env, &self.core.options, &mut states, None, &mut unknown);
         let mut replay = Replay::make(next_segment, views).until(position);
         journal.scan(from, &mut replay).map_err(|error| io::Error::other(error.to_string()))?;

@@ -9,6 +9,7 @@ mod queues;
 mod read;
 mod recovery;
 mod retention;
+mod strays;
 mod truncate;
 
 use super::*;
