@@ -349,6 +349,22 @@ fn a_folder_in_use_is_refused_and_one_of_a_killed_broker_is_only_unclean() {
 }
 
 #[test]
+fn a_metadata_log_that_begins_with_a_snapshot_of_a_later_epoch_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshots = ["--set", "metadata.log.max.record.bytes.between.snapshots=1"];
+    // Each start is an epoch, each topic a snapshot; the two newest stay.
+    for number in 0..4 {
+        let server = Server::start(folder.path(), &snapshots);
+        let create = ["topic", "create", &format!("t{number}"), "--bootstrap-server", &server.address()];
+        assert!(mainstem(&create).output().unwrap().status.success());
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), Some(0));
+    }
+    let (code, lines) = verify(folder.path());
+    assert_eq!(code, Some(0), "{lines:?}");
+}
+
+#[test]
 fn dump_shows_every_file_and_goes_on_behind_damage() {
     let folder = Folder::make(&[]);
     let (code, lines) = dump(folder.path(), &["--records", "--offsets"]);

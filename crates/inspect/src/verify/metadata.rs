@@ -25,6 +25,8 @@ pub(super) struct Cluster {
     image: ClusterImage,
     /// Everything was read: what is not in it does not exist.
     whole: bool,
+    /// Where the metadata log begins: at its oldest snapshot, if it has one.
+    log_start: Option<Offset>,
 }
 
 impl Cluster {
@@ -38,6 +40,10 @@ impl Cluster {
 
     pub(super) fn is_whole(&self) -> bool {
         self.whole
+    }
+
+    pub(super) fn log_start(&self) -> Option<Offset> {
+        self.log_start
     }
 
     fn config(&self, topic: &str, key: &str) -> Option<&str> {
@@ -80,7 +86,7 @@ pub(super) fn read(fs: &dyn Fs, folder: &Path, report: &mut Report<'_, '_>) -> C
     if !matches!(fs.metadata(folder), Ok(Some(_))) {
         let detail = "there is no metadata log: topics, their ids and settings are not known";
         report.finding("metadata-missing", About::file(folder), detail);
-        return Cluster { image, whole: false };
+        return Cluster { image, whole: false, log_start: None };
     }
     let entries = list(fs, folder, report);
     let files = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.to_str());
@@ -114,7 +120,7 @@ pub(super) fn read(fs: &dyn Fs, folder: &Path, report: &mut Report<'_, '_>) -> C
         let detail = "it says who voted for whom, and who leads the metadata log";
         report.finding("file-missing", About::file(&quorum), detail);
     }
-    Cluster { image, whole }
+    Cluster { image, whole, log_start: snapshots.keys().next().map(|(end, _)| *end) }
 }
 
 /// All records of a snapshot that is whole; told if it is not.

@@ -63,6 +63,9 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &To
     let has_epochs = matches!(check.fs.exists(&epochs_path), Ok(true));
     let epochs = load(check.fs, &epochs_path, About::partition(partition), check.report, epoch_checkpoint::decode);
     let compacted = check.cluster.is_compacted(&partition.topic) || facts.was_compacted(partition);
+    // That of the metadata log is in no checkpoint.
+    let is_metadata = folder.ends_with(names::METADATA_FOLDER);
+    let noted = if is_metadata { check.cluster.log_start() } else { facts.log_start(partition) };
     let snapshots = Snapshots::read(check.fs, &files.snapshots, partition, check.report);
     let mut walk = Walk {
         folder,
@@ -70,7 +73,7 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &To
         compacted,
         clean: facts.clean,
         recovery_point: facts.recovery_point(partition),
-        start: facts.log_start(partition).unwrap_or(first).max(first),
+        start: noted.unwrap_or(first).max(first),
         next: first,
         damage: None,
         incomplete: false,
