@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::error::OpenError;
 use crate::formats::names::{self, FolderName, Parting};
 use crate::formats::{checkpoint, clean_shutdown, lock, partition_metadata};
-use crate::partition_log::io_error;
+use crate::parallel;
+use crate::partition_log::{METADATA_FILE, io_error};
 use crate::small_file::{self, Loaded};
 use mainstem_env::Fs;
 use mainstem_types::{TopicId, TopicPartition};
@@ -82,12 +83,21 @@ pub(super) fn classify(fs: &dyn Fs, path: &Path) -> Result<FolderReport, OpenErr
         }
         match names::parse_folder(name) {
             FolderName::Partition(partition) => {
-                let topic_id = topic_id(fs, &entry_path, &mut report)?;
-                report.partitions.push(FolderEntry { partition, topic_id, path: entry_path });
+                report.partitions.push(FolderEntry { partition, topic_id: None, path: entry_path });
             }
             FolderName::Parted(partition, parting) => report.parted.push((entry_path, partition, parting)),
             FolderName::Other => report.unknown.push(entry_path),
         }
+    }
+    let loaded = parallel::map(&report.partitions, |entry| load_topic_id(fs, &entry.path));
+    for (entry, loaded) in report.partitions.iter_mut().zip(loaded) {
+        entry.topic_id = match loaded? {
+            Ok(topic_id) => topic_id,
+            Err(reason) => {
+                report.unreadable.push((entry.path.join(METADATA_FILE), reason));
+                None
+            }
+        };
     }
     Ok(report)
 }
@@ -103,19 +113,13 @@ fn classify_file(fs: &dyn Fs, name: &str, path: PathBuf, report: &mut FolderRepo
     Ok(())
 }
 
-fn topic_id(fs: &dyn Fs, folder: &Path, report: &mut FolderReport) -> Result<Option<TopicId>, OpenError> {
-    let path = folder.join("partition.metadata");
-    Ok(match small_file::load(fs, &path, partition_metadata::decode)? {
-        Loaded::Absent => None,
-        Loaded::Content(id) => Some(id),
-        Loaded::Empty => {
-            report.unreadable.push((path, "the file is empty".to_owned()));
-            None
-        }
-        Loaded::Damaged(error) => {
-            report.unreadable.push((path, error.to_string()));
-            None
-        }
+/// The topic's id, `None` if the file is absent, or why it cannot be used.
+fn load_topic_id(fs: &dyn Fs, folder: &Path) -> Result<Result<Option<TopicId>, String>, OpenError> {
+    Ok(match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
+        Loaded::Absent => Ok(None),
+        Loaded::Content(id) => Ok(Some(id)),
+        Loaded::Empty => Err("the file is empty".to_owned()),
+        Loaded::Damaged(error) => Err(error.to_string()),
     })
 }
 

@@ -28,6 +28,7 @@ impl DataFolder {
                 cleaned_to: known.cleaned.get(&entry.partition).copied(),
                 foreign: self.foreign,
                 covered_to: None,
+                topic_id: entry.topic_id,
             }
         };
         let (log, recovery) = PartitionLog::open(&self.env, &entry.path, entry.partition.clone(), &facts, config)?;

@@ -152,6 +152,7 @@ impl DataFolder {
                 .snapshots()?
                 .last()
                 .map(|newest| newest.end),
+            topic_id: None,
         };
         let (log, recovery) = PartitionLog::open(&self.env, &folder, partition, &facts, config)?;
         Ok((Arc::new(log), recovery))

@@ -1,6 +1,6 @@
 //! Making a log durable, and what is checkpointed of it.
 
-use super::open::METADATA_FILE;
+use super::METADATA_FILE;
 use super::state::State;
 use super::{PartitionLog, durability, index_file, segment_base};
 use crate::error::{LogStartError, StorageError};

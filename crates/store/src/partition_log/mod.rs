@@ -39,7 +39,7 @@ pub(crate) mod tests;
 pub use durability::DurableListener;
 pub(crate) use flush::CheckpointEntry;
 pub use open::OpenFacts;
-pub(crate) use open::io_error;
+pub(crate) use open::{METADATA_FILE, io_error};
 pub(crate) use replace::Replacement;
 pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};
 pub use types::*;

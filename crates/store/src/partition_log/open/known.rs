@@ -1,14 +1,18 @@
 //! What is known of a log before its bytes are looked at: where a scan may begin, the producers' state there, lost files.
 
-use super::{Opening, io_error};
+use std::path::Path;
+
+use super::{METADATA_FILE, Opening, io_error};
 use crate::error::OpenError;
-use crate::formats::{names, transaction_index};
+use crate::formats::{names, partition_metadata, transaction_index};
 use crate::partition_log::active_index::ActiveIndex;
 use crate::partition_log::listing::remove_if_present;
 use crate::partition_log::producers::Producers;
 use crate::partition_log::{segment_base, snapshots};
+use crate::small_file::{self, Loaded};
+use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, Location, RecoverFrom};
-use mainstem_types::Offset;
+use mainstem_types::{Offset, TopicId, TopicPartition};
 
 /// Where a scan begins, and what is known at that place.
 pub(super) struct ScanStart {
@@ -130,6 +134,21 @@ impl Opening<'_> {
         Ok(journal.end().unwrap_or_default())
     }
 
+    /// Creates the index files of the active segment if they are not there. Where nothing was scanned nothing was removed either, so the
+    /// listing tells.
+    pub(super) fn complete_active_segment(&self, base: Offset, nothing_was_scanned: bool) -> Result<(), OpenError> {
+        let fs = self.env.fs.as_ref();
+        for (listed, suffix) in [(&self.listing.indexes, names::INDEX), (&self.listing.time_indexes, names::TIME_INDEX)]
+        {
+            let path = self.folder.join(names::segment_file(base, suffix));
+            let is_there = nothing_was_scanned && listed.contains(&base);
+            if !is_there && !fs.exists(&path).map_err(io_error(&path))? {
+                fs.open(&path, &OpenOptions::create()).map_err(io_error(&path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes lost index files of sealed segments again; gives those segments.
     pub(super) fn rebuild_missing_indexes(&self, wanted: impl Fn(Offset) -> bool) -> Result<Vec<Offset>, OpenError> {
         let mut rebuilt = Vec::new();
@@ -147,5 +166,20 @@ impl Opening<'_> {
             rebuilt.push(*base);
         }
         Ok(rebuilt)
+    }
+}
+
+pub(super) fn read_topic_id(
+    fs: &dyn Fs,
+    folder: &Path,
+    partition: &TopicPartition,
+) -> Result<Option<TopicId>, OpenError> {
+    match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
+        Loaded::Content(id) => Ok(Some(id)),
+        Loaded::Absent => Ok(None),
+        damaged => {
+            tracing::warn!(%partition, "partition.metadata cannot be used: {damaged:?}");
+            Ok(None)
+        }
     }
 }

@@ -47,6 +47,8 @@ pub struct OpenFacts {
     pub foreign: bool,
     /// What is below is known from elsewhere: a snapshot of the metadata has it. Damage there is not looked for.
     pub covered_to: Option<Offset>,
+    /// What `partition.metadata` says, where that was read already.
+    pub topic_id: Option<TopicId>,
 }
 
 impl PartitionLog {
@@ -153,13 +155,9 @@ impl<'a> Opening<'a> {
     ) -> Result<Self, OpenError> {
         let fs = env.fs.as_ref();
         let listing = Listing::read(fs, folder).map_err(io_error(folder))?;
-        let topic_id = match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
-            Loaded::Content(id) => Some(id),
-            Loaded::Absent => None,
-            damaged => {
-                tracing::warn!(%partition, "partition.metadata cannot be used: {damaged:?}");
-                None
-            }
+        let topic_id = match facts.topic_id {
+            None => known::read_topic_id(fs, folder, &partition)?,
+            known => known,
         };
         let epochs = match small_file::load(fs, &folder.join(EPOCH_FILE), epoch_checkpoint::decode)? {
             Loaded::Content(entries) => Some(Epochs::new(entries)),
@@ -315,12 +313,7 @@ impl<'a> Opening<'a> {
             Found { listed: &self.listing.snapshots, segments: &bases, end: opened.next_offset, used: opened.snapshot };
         let durable_up_to = if self.facts.clean { Some(opened.next_offset) } else { self.facts.recovery_point };
         let snapshots = Snapshots::settle(fs, self.folder, &found, durable_up_to)?;
-        for suffix in [names::INDEX, names::TIME_INDEX] {
-            let path = self.folder.join(names::segment_file(opened.index.base, suffix));
-            if !fs.exists(&path).map_err(io_error(&path))? {
-                fs.open(&path, &OpenOptions::create()).map_err(io_error(&path))?;
-            }
-        }
+        self.complete_active_segment(opened.index.base, opened.recovery.logs == 0)?;
         let first = bases.first().copied().unwrap_or(opened.next_offset);
         let checked = Checked::new(opened.index.base, opened.end_position);
         let mut state = State::new(segments, opened.index, opened.end_position, opened.next_offset);
