@@ -25,6 +25,7 @@ mod disk;
 mod fetch_wait;
 mod grouped;
 mod groups;
+mod in_memory;
 mod key_lookup;
 mod log_reader;
 mod maintenance;

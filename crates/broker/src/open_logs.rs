@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::apply::own_partitions;
 use crate::grouped::{grouped, grouping, open_groups};
+use crate::in_memory;
 use crate::partition::Partition;
 use crate::settings::log_config;
 use crate::state::State;
@@ -27,6 +28,7 @@ pub(crate) struct OpenReport {
     pub recovery: LogRecovery,
     pub parked: Vec<String>,
     pub failed: Vec<String>,
+    pub in_memory: Vec<String>,
 }
 
 /// One partition of the image on its way to a log.
@@ -69,6 +71,7 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
         let partitions = partitions.remove(&topic.id).unwrap_or_default();
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id: topic.id, partitions, config }));
     }
+    report.in_memory = in_memory::told(image, &topics);
     state.topics.store(Arc::new(topics));
     report
 }

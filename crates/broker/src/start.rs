@@ -203,6 +203,7 @@ fn report(found: &FolderReport, opened: &OpenReport, image: &ClusterImage, took_
     lines.extend(opened.parked.iter().map(|parked| format!("parked: {parked}")));
     lines.extend(found.unreadable.iter().map(|(path, reason)| format!("unreadable: {}: {reason}", path.display())));
     lines.extend(opened.failed.iter().map(|failed| format!("failed: {failed}")));
+    lines.extend(opened.in_memory.iter().cloned());
     lines.extend(not_applied(image));
     StartReport { lines }
 }

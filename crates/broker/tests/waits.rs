@@ -17,7 +17,7 @@ use support::{Client, LIMIT, Ledger, Node, batch, block_on, clock, read_all, set
 
 /// A broker whose flusher threads run, with one topic.
 fn broker(durability: &'static str, flusher_threads: usize) -> (Node, Arc<Partition>, TopicId) {
-    let settings = settings(&[("mainstem.durability", durability)]);
+    let settings = settings(&[("mainstem.durability", durability), ("mainstem.memory.force", "true")]);
     let node = Node::start_with(&MemFs::new(), &clock(), &settings, 3, flusher_threads).expect("a new folder");
     let mut client = Client::new(&node, Ledger::default());
     assert!(client.create(&[("t", 1, &[])]));
@@ -53,7 +53,7 @@ fn every_commit_is_told_while_many_append_and_the_durability_changes() {
             let client = Client::new(&node, Ledger::default());
             let mut times = 0;
             while !done.load(Ordering::SeqCst) {
-                let durability = ["os", "disk"][times % 2];
+                let durability = ["os", "disk", "memory"][times % 3];
                 assert!(client.alter_resource(ConfigResource::topic("t"), "mainstem.durability", durability));
                 times += 1;
             }

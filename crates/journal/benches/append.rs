@@ -1,4 +1,4 @@
-//! What an append costs, to the page cache of a real file system: `cargo bench -p mainstem-journal`.
+//! What an append costs, to the page cache of a real file system and to memory: `cargo bench -p mainstem-journal`.
 
 use std::hint::black_box;
 use std::io::IoSlice;
@@ -23,17 +23,19 @@ impl EntryScanner for Nothing {
 
 /// Keeps the disk use of a run small: older segments are deleted as new ones begin.
 struct Bench {
-    journal: Journal,
+    journal: Arc<Journal>,
     appended: u64,
+    in_memory: bool,
 }
 
 impl Bench {
-    fn new(folder: &std::path::Path, tail_cache_bytes: usize) -> Self {
+    fn new(folder: &std::path::Path, tail_cache_bytes: usize, in_memory: bool) -> Self {
         let host = Arc::new(JournalHost::new(Arc::new(RealFs), Arc::new(RealClock::new()), 64 << 20));
+        host.write_out.start().expect("a thread");
         let options = JournalOptions { segment_bytes: 64 << 20, tail_cache_bytes, ..JournalOptions::default() };
         let (journal, _) =
             Journal::open(&host, folder, options, RecoverFrom::Start, &mut Nothing).expect("the folder is empty");
-        Bench { journal, appended: 0 }
+        Bench { journal: Arc::new(journal), appended: 0, in_memory }
     }
 
     fn append(&mut self, entry: &[u8]) {
@@ -44,7 +46,8 @@ impl Bench {
             self.journal.remove_deleted().expect("the files are ours");
         }
         let (header, payload) = entry.split_at(61);
-        let at = self.journal.append(&[IoSlice::new(header), IoSlice::new(payload)]);
+        let parts = [IoSlice::new(header), IoSlice::new(payload)];
+        let at = if self.in_memory { self.journal.append_in_memory(&parts) } else { self.journal.append(&parts) };
         black_box(at.expect("the disk has room"));
         self.appended += 1;
     }
@@ -54,9 +57,10 @@ fn appends(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("append");
     for bytes in [128, 1 << 10, 16 << 10, 128 << 10] {
         group.throughput(Throughput::Bytes(bytes as u64));
-        for (name, tail_cache_bytes) in [("tail cache", 64 << 10), ("no tail cache", 0)] {
+        let kinds = [("tail cache", 64 << 10, false), ("no tail cache", 0, false), ("in memory", 64 << 10, true)];
+        for (name, tail_cache_bytes, in_memory) in kinds {
             let folder = tempfile::tempdir().expect("a folder for the bench");
-            let mut bench = Bench::new(folder.path(), tail_cache_bytes);
+            let mut bench = Bench::new(folder.path(), tail_cache_bytes, in_memory);
             let entry = vec![7; bytes];
             group.bench_function(BenchmarkId::new(name, bytes), |bencher| bencher.iter(|| bench.append(&entry)));
         }
@@ -66,7 +70,7 @@ fn appends(criterion: &mut Criterion) {
 
 fn tail_reads(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder for the bench");
-    let mut bench = Bench::new(folder.path(), 64 << 10);
+    let mut bench = Bench::new(folder.path(), 64 << 10, false);
     (0..100).for_each(|_| bench.append(&[7; 1024]));
     let at = Location::new(SegmentBase(0), 99 * 1024);
     criterion.bench_function("tail read of 1 KiB from memory", |bencher| {

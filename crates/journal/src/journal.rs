@@ -2,7 +2,8 @@
 //!
 //! Locks, in the order in which they may be taken: `flush_order` (held across `fdatasync`; taken by flushes and cuts
 //! only) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held for a
-//! few instructions). Readers take the last group only, so they wait for no IO of anybody else.
+//! few instructions). Readers take the last group only, so they wait for no IO of anybody else; save for bytes that are in memory alone,
+//! which they write first, and take `state` for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU8;

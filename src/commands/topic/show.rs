@@ -59,8 +59,18 @@ struct Described<'a> {
     id: Option<String>,
     internal: bool,
     replication_factor: usize,
+    /// `null` where the broker has no such setting.
+    durability: Option<DescribedDurability>,
     partitions: Vec<DescribedPartition>,
     settings: Vec<Setting>,
+}
+
+/// `mainstem.durability`, in JSON.
+#[derive(Debug, Serialize)]
+struct DescribedDurability {
+    value: String,
+    /// What may happen to a record that was acknowledged.
+    at_risk: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -139,8 +149,9 @@ impl Describe {
         });
         let Listed { topic: name, id, internal, replication_factor, .. } = list(topic);
         let partitions = partitions.collect();
+        let durability = entries.iter().find(|entry| entry.name == "mainstem.durability").and_then(durability);
         let settings = entries.into_iter().filter_map(setting).collect();
-        Ok(Described { topic: name, id, internal, replication_factor, partitions, settings })
+        Ok(Described { topic: name, id, internal, replication_factor, durability, partitions, settings })
     }
 }
 
@@ -153,6 +164,19 @@ fn list(topic: &Topic) -> Listed<'_> {
         partitions: topic.partitions.len(),
         replication_factor: topic.partitions.iter().map(|partition| partition.replicas.len()).max().unwrap_or(0),
     }
+}
+
+fn durability(entry: &ConfigEntry) -> Option<DescribedDurability> {
+    let value = entry.value.clone()?;
+    let at_risk = match value.as_str() {
+        "disk" => "an acknowledged record is on the disk",
+        "os" => "a machine that loses power loses acknowledged records that the system has not written out",
+        "memory" => {
+            "a killed broker loses up to 10 ms and 256 KiB of acknowledged records of each log, a machine that loses power all that the system has not written out"
+        }
+        _ => return None,
+    };
+    Some(DescribedDurability { value, at_risk })
 }
 
 /// Only what differs from the default.
@@ -174,6 +198,9 @@ fn in_words(topic: &Described<'_>) -> String {
     facts.row(vec!["id".to_owned(), topic.id.as_deref().unwrap_or("none").to_owned()]);
     facts.row(vec!["partitions".to_owned(), topic.partitions.len().to_string()]);
     facts.row(vec!["replication factor".to_owned(), topic.replication_factor.to_string()]);
+    if let Some(durability) = &topic.durability {
+        facts.row(vec!["durability".to_owned(), format!("{}: {}", durability.value, durability.at_risk)]);
+    }
     for (i, setting) in topic.settings.iter().enumerate() {
         let value = setting.value.as_deref().unwrap_or("(hidden)");
         let name = if i == 0 { "settings" } else { "" };
