@@ -31,6 +31,12 @@ pub enum AdoptError {
     )]
     NoMetadata { folder: PathBuf, partitions: usize },
     #[error(
+        "the folder {} has commit logs and no metadata log that says whose records they hold: put its __cluster_metadata-0 back, or choose \
+         another --data-dir",
+        folder.display()
+    )]
+    NoMetadataOfGroups { folder: PathBuf },
+    #[error(
         "node {node} keeps partitions in other folders too, or only there (directory.id {}; that of {} is {own}): a Mainstem has one \
          folder; move all partitions to one log.dirs entry with Kafka's reassignment tool first",
         list(others), folder.display()
@@ -76,6 +82,9 @@ fn look(
 ) -> Result<Adopted, AdoptError> {
     if !found.partitions.is_empty() && !folder.has_metadata_log()? {
         return Err(AdoptError::NoMetadata { folder: folder.path().to_owned(), partitions: found.partitions.len() });
+    }
+    if folder.has_groups()? && !folder.has_metadata_log()? {
+        return Err(AdoptError::NoMetadataOfGroups { folder: folder.path().to_owned() });
     }
     let known = known_properties(folder, config)?;
     let node = known.as_ref().map_or(NodeId(config.node_id), |properties| properties.node_id);

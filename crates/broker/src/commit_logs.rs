@@ -91,6 +91,7 @@ fn hide(state: &State, oldest: &OldFile) -> Result<(), StorageError> {
             }
         }
     }
+    state.folder.hide_unknown(oldest);
     Ok(())
 }
 

@@ -24,9 +24,8 @@ struct Node {
     log: Arc<Partition>,
 }
 
-/// A broker with one partition in a commit log of several files, whose records are a day old.
-fn node(settings: &[(&str, &str)]) -> Node {
-    let fs = MemFs::new();
+/// A broker whose records lie in a commit log.
+fn start(fs: &MemFs, clock: &Arc<ManualClock>, settings: &[(&str, &str)]) -> (Arc<Broker>, Vec<String>) {
     let common = [
         ("node.id", "1"),
         ("listeners", "PLAINTEXT://127.0.0.1:19092"),
@@ -39,9 +38,19 @@ fn node(settings: &[(&str, &str)]) -> Node {
     ];
     let properties: BTreeMap<String, String> =
         common.iter().chain(settings).map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    let clock = Arc::new(ManualClock::at(NOW));
     let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
-    let broker = Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0;
+    let (broker, report) = Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap();
+    (broker, report.lines)
+}
+
+/// With one partition, in several files, whose records are a day old.
+fn node(settings: &[(&str, &str)]) -> Node {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(NOW)));
+    let broker = start(&fs, &clock, settings).0;
+    fill(fs, clock, broker)
+}
+
+fn fill(fs: MemFs, clock: Arc<ManualClock>, broker: Arc<Broker>) -> Node {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let created = runtime.block_on(broker.create_topics(vec![NewTopic::named("a")], false)).unwrap();
     assert!(created[0].is_ok(), "{created:?}");
@@ -180,4 +189,32 @@ fn hours_are_those_of_the_day_in_utc() {
         is_hour(&[4], TimestampMs(midnight.0 + 5 * HOUR_MS - 1))
             && !is_hour(&[4], TimestampMs(midnight.0 + 5 * HOUR_MS))
     );
+}
+
+/// What is in a folder.
+fn content(fs: &MemFs, dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let paths = fs.read_dir(dir).unwrap().into_iter().filter(|entry| !entry.is_dir).map(|entry| dir.join(entry.name));
+    paths.map(|path| (path.clone(), fs.read_all(&path).unwrap())).collect()
+}
+
+#[test]
+fn records_of_topics_that_the_metadata_has_lost_stay_as_long_as_others_do() {
+    let settings = [("log.retention.hours", "48")];
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(NOW)));
+    start(&fs, &clock, &settings).0.shutdown();
+    let metadata = Path::new("/data/__cluster_metadata-0");
+    let before = [content(&fs, metadata), content(&fs, Path::new("/data"))].concat();
+    let node = fill(fs.clone(), clock.clone(), start(&fs, &clock, &settings).0);
+    node.broker.shutdown();
+    // The metadata is of a time before the topic.
+    content(&fs, metadata).iter().for_each(|(path, _)| fs.remove_file(path).unwrap());
+    before.iter().for_each(|(path, bytes)| fs.atomic_write(path, bytes).unwrap());
+    let (broker, lines) = start(&fs, &clock, &settings);
+    assert!(lines.iter().any(|line| line.contains("1 partitions that the metadata does not know")), "{lines:?}");
+    broker.apply_retention();
+    assert_eq!(node.files(), 6, "a day old, of two");
+    clock.advance(Duration::from_millis(25 * HOUR_MS as u64));
+    broker.apply_retention();
+    assert_eq!(node.files(), 1);
+    broker.shutdown();
 }

@@ -69,10 +69,17 @@ pub(crate) fn open_groups(state: &State, image: &ClusterImage, broker: &BrokerCo
                 .failed
                 .push(format!("{} is shorter than its checkpoint: durable records are missing", path.display()));
         }
+        if group.strays > 0 {
+            report.parked.push(format!(
+                "{} partitions that the metadata does not know, in {}: their records stay as long as the brokers' log.retention.ms says",
+                group.strays,
+                path.display()
+            ));
+        }
         if group.unknown > 0 {
             let count = group.unknown;
             tracing::info!(
-                "{}: records of {count} partitions that the metadata does not know (deleted topics) stay until retention takes their files",
+                "{}: records of {count} partitions that the metadata does not know (of deleted topics, for the most part) are left",
                 path.display()
             );
         }

@@ -152,6 +152,10 @@ pub(crate) fn retention(state: &State) {
 /// anything was removed.
 pub(crate) fn retention_of_groups(state: &State) -> bool {
     let removed = retention_where(state, |log| log.as_group_partition().is_some());
+    let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);
+    if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms) {
+        tracing::error!("how old records of unknown topics are cannot be told, they stay: {error}");
+    }
     match state.folder.remove_unneeded() {
         Ok(0) => {}
         Ok(files) => tracing::info!("{files} commit log files removed that no partition needs"),

@@ -76,6 +76,15 @@ fn partitions_without_a_metadata_log_are_not_taken_for_strays() {
 }
 
 #[test]
+fn commit_logs_without_a_metadata_log_are_not_taken_for_those_of_deleted_topics() {
+    let (fs, settings) = stopped();
+    fs.create_dir_all(&at("mainstem/shared-0/commitlog")).expect("a folder");
+    fs.rename(&at("__cluster_metadata-0"), Path::new("/elsewhere")).expect("a rename");
+    assert!(matches!(refusal(&fs, &settings), AdoptError::NoMetadataOfGroups { .. }));
+    assert!(fs.exists(&at("mainstem/shared-0")).expect("a look"));
+}
+
+#[test]
 fn a_folder_of_another_node_is_refused() {
     let (fs, mut settings) = stopped();
     settings.retain(|(key, _)| *key != "node.id");

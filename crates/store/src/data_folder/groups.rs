@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_types::{Offset, TopicId, TopicPartition};
+use mainstem_types::{Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
 use super::DataFolder;
@@ -314,6 +314,32 @@ impl DataFolder {
     /// As [`DataFolder::remove_unneeded`], of the group in a folder alone: what is wrong with others does not matter.
     pub fn remove_unneeded_of(&self, group: &Path) -> Result<usize, StorageError> {
         self.groups_alive().find(|one| one.folder() == group).map_or(Ok(0), |group| group.remove_unneeded())
+    }
+
+    /// Lets go of records of partitions that the metadata does not know, once they are older than `retention_ms` (below 0: never). Their files
+    /// go with [`DataFolder::remove_unneeded`].
+    pub fn expire_unknown(&self, now: TimestampMs, retention_ms: i64) -> Result<(), StorageError> {
+        self.groups_alive().map(|group| group.expire_strays(now, retention_ms)).fold(Ok(()), Result::and)
+    }
+
+    /// Lets go of those in a file, and in all before it.
+    pub fn hide_unknown(&self, file: &OldFile) {
+        self.groups()
+            .iter()
+            .filter(|group| group.folder() == file.group)
+            .for_each(|group| group.hide_strays_before(file.end));
+    }
+
+    /// Whether there is any group.
+    pub fn has_groups(&self) -> Result<bool, OpenError> {
+        let root = self.path.join(FOLDER);
+        match self.env.fs.read_dir(&root) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            entries => {
+                let entries = entries.map_err(io_error(&root))?;
+                Ok(entries.iter().filter_map(|entry| entry.name.to_str()).any(|name| GroupName::parse(name).is_some()))
+            }
+        }
     }
 
     /// The oldest file of each commit log, of those that are written no more and can be deleted; what was written first comes first.

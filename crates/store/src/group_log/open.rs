@@ -56,6 +56,8 @@ pub struct GroupReport {
     pub damaged: Vec<String>,
     /// Partitions with records in the commit log that the metadata does not know: of deleted topics, for the most part.
     pub unknown: usize,
+    /// Those of them whose records are kept for a while: nothing says that their topics were deleted.
+    pub strays: usize,
     /// Checkpoint files that are empty or damaged, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
@@ -89,7 +91,9 @@ impl GroupLog {
         let mut unknown = Unknown::of(believed, &partitions, env);
         opening.replay(&journal, believed, &mut partitions, (&index, index_from), &mut unknown)?;
         opening.settle(&journal, &mut partitions)?;
-        let strays = Mutex::new(unknown.into_strays(journal.first_segment().map_or(0, |base| base.0)));
+        let strays = unknown.into_strays(journal.first_segment().map_or(0, |base| base.0));
+        opening.report.strays = strays.len();
+        let strays = Mutex::new(strays);
         opening.remove_strange_queues();
         let core = Arc::new(Core {
             env: Arc::clone(env),
