@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use mainstem_server::settings::{Arguments, Settings};
-use mainstem_server::{RunningServer, Server, logging, read_config};
+use mainstem_server::{RunningServer, Server, TrafficLog, logging, read_config};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::COMMAND_VARIABLES;
@@ -18,6 +18,8 @@ const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
 const DATA_DIR_DEFAULT: &str = "./mainstem-data";
 /// When all that runs now and then has run once: the slowest of it looks at the clock each second.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
+/// How often the log tells what went through, at level debug.
+const TRAFFIC_INTERVAL: Duration = Duration::from_secs(60);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,20 +113,25 @@ fn watch_signals(server: &RunningServer) -> anyhow::Result<mpsc::Receiver<&'stat
 }
 
 /// Waits for a signal. What the start alone needed of the program is given back before that, and once more when every thread has run.
-fn wait_for_signal(signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<&'static str> {
+/// Each minute the log tells what went through.
+fn wait_for_signal(server: &RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<&'static str> {
     mainstem_env::give_back_program_pages();
-    let received = match signals.recv_timeout(SETTLED_AFTER) {
-        Err(mpsc::RecvTimeoutError::Timeout) => {
-            mainstem_env::give_back_program_pages();
-            signals.recv()
+    let mut traffic = TrafficLog::default();
+    let mut wait = SETTLED_AFTER;
+    loop {
+        match signals.recv_timeout(wait) {
+            Err(mpsc::RecvTimeoutError::Timeout) if wait == SETTLED_AFTER => {
+                mainstem_env::give_back_program_pages();
+                wait = TRAFFIC_INTERVAL;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => traffic.look(server.totals()),
+            received => return received.context("the reactors ended by themselves"),
         }
-        received => received.map_err(|_| mpsc::RecvError),
-    };
-    received.context("the reactors ended by themselves")
+    }
 }
 
 fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<()> {
-    let name = wait_for_signal(signals)?;
+    let name = wait_for_signal(&server, signals)?;
     tracing::info!("{name}: stopping");
     let (stopped, done) = mpsc::channel();
     let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {

@@ -42,6 +42,19 @@ impl Totals {
         if all == 0 { 1.0 } else { self.quick_reads as f64 / all as f64 }
     }
 
+    /// What was counted since `before`; gauges as they are now.
+    pub(crate) fn since(&self, before: &Totals) -> Totals {
+        Totals {
+            requests: self.requests - before.requests,
+            received_bytes: self.received_bytes - before.received_bytes,
+            sent_bytes: self.sent_bytes - before.sent_bytes,
+            quick_reads: self.quick_reads - before.quick_reads,
+            slow_reads: self.slow_reads - before.slow_reads,
+            malformed: self.malformed - before.malformed,
+            ..*self
+        }
+    }
+
     pub(crate) fn add(&mut self, counters: &Counters) {
         self.connections += counters.connections.load(Relaxed);
         self.requests += counters.requests.load(Relaxed);

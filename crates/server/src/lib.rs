@@ -25,6 +25,7 @@ mod reactor;
 mod server;
 pub mod settings;
 mod stop;
+mod traffic;
 
 /// The cutting of bytes into frames, on its own.
 pub mod frames {
@@ -37,3 +38,4 @@ pub use listener::{Listen, ListenError, SocketOptions};
 pub use protocol::{Chunk, CloseReason, ConnectionInfo, Handled, Protocol, Reply, Response};
 pub use server::{Opened, RunningServer, Server, StartError};
 pub use settings::{read_config, setting_names};
+pub use traffic::TrafficLog;

@@ -12,6 +12,7 @@ use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 use crate::hosts::HostLimits;
 use crate::listener::{Listen, SocketOptions};
 use crate::protocol::Protocol;
+use crate::traffic::Traffic;
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,7 @@ impl RunningServer {
     /// An orderly stop: answers or ends the requests under way within `grace`, closes the logs, ends the reactors.
     pub fn stop_within(self, grace: Duration) -> Drained {
         let drained = self.front.drain(grace);
+        tracing::info!("since the start: {}", Traffic(self.front.totals()));
         (self.shutdown)();
         drained
     }
@@ -143,7 +145,6 @@ fn start_report(config: &BrokerConfig, bound: &[(Arc<str>, SocketAddr)]) -> Vec<
     lines.push(format!("durability {} (default of topics): {}", durability.name(), durability.exposure()));
     lines
 }
-
 
 /// The part of the configuration that the front needs.
 pub(crate) fn front_config(config: &BrokerConfig, hosts: &HostLimits) -> FrontConfig {
