@@ -58,6 +58,12 @@ pub fn cpu_of(process: u32) -> Option<Duration> {
     Some(Duration::from_secs_f64(ticks as f64 / a_second as f64))
 }
 
+/// The bytes that a process has read from files so far, those included that it sent to a socket without looking at them.
+pub fn bytes_read_by(process: u32) -> Option<u64> {
+    let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("rchar:"))?.trim().parse().ok()
+}
+
 /// The CPU time that this process has used so far.
 pub fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

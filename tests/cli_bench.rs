@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use support::{Server, mainstem};
@@ -50,31 +52,130 @@ fn producing_consuming_and_latencies_are_measured_and_nothing_is_left() {
     assert_eq!(topics, serde_json::json!([]), "topics of benches go with them");
 }
 
-fn matrix(folder: &Path) -> (Output, Vec<Value>) {
-    let cells =
-        ["--layouts", "partition,shared", "--durabilities", "os,strange", "--partitions", "2", "--sizes", "100"];
-    let limits =
-        ["--producers", "1", "--cell-duration", "100ms", "--cell-megabytes", "1", "--output", "json", "--work-dir"];
-    let output = mainstem(&[&["bench", "matrix"], &cells[..], &limits[..]].concat()).arg(folder).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let lines =
-        String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (output, lines)
+#[test]
+fn a_rate_is_kept_and_latencies_count_from_when_records_were_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let address = server.address();
+    let found =
+        bench(&address, &["produce", "--rate", "400", "--count", "200", "--producers", "3", "--partitions", "2"]);
+    assert_eq!((&found["records"], &found["target_rate"]), (&200.into(), &400.0.into()));
+    assert!(found["seconds"].as_f64().unwrap() >= 199.0 / 400.0, "{found}");
+    let (acks, late) = (&found["ack_latency"], &found["send_delay"]);
+    assert!(late["p50_us"].as_u64().unwrap() <= acks["p50_us"].as_u64().unwrap(), "{found}");
+
+    // A broker that stands still for a while: all that was due meanwhile waited for the rest of it.
+    let mut command = mainstem(&["bench", "produce", "--rate", "200", "--duration", "2s", "--output", "json"]);
+    let bench = command.args(["--bootstrap-server", &address]).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    server.signal("STOP");
+    std::thread::sleep(Duration::from_millis(600));
+    server.signal("CONT");
+    let output = bench.wait_with_output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        found["ack_latency"]["p90_us"].as_u64().unwrap() > 200_000,
+        "a tenth of them waited at least 400 ms: {found}"
+    );
+}
+
+#[test]
+fn values_are_compared_and_topics_are_read_in_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let address = server.address();
+    let found = bench(
+        &address,
+        &[
+            "consume",
+            "--topics",
+            "5",
+            "--topics-at-once",
+            "1",
+            "--batch-bytes",
+            "1",
+            "--count",
+            "500",
+            "--consumers",
+            "2",
+        ],
+    );
+    assert_eq!(found["records"], 500, "{found}");
+    assert!(found["broker_reads_per_byte"].is_f64() || !cfg!(target_os = "linux"), "{found}");
+
+    let alone = ["--one-at-a-time", "--duration", "300ms", "--compare", "producers=1,4"];
+    let found = bench(&address, &[&["produce"], &alone[..]].concat());
+    let variants: Vec<_> = found.as_array().unwrap().iter().map(|one| one["variant"].as_str().unwrap()).collect();
+    assert_eq!(variants, ["producers=1", "producers=4"]);
+    assert!(found[0]["rate_ratio"] == 1.0 && found[1]["rate_ratio"].as_f64().unwrap() > 0.0, "{found}");
+
+    let wrong = ["bench", "produce", "--compare", "mainstem.layout=partition,strange", "--bootstrap-server", &address];
+    let said = support::failure(&mut mainstem(&wrong));
+    assert!(said.contains("mainstem.layout=strange") && said.contains("partition, topic, shared"), "{said}");
+}
+
+fn matrix(folder: &Path, more: &[&str]) -> Command {
+    let cells = ["bench", "matrix", "--durabilities", "os", "--partitions", "2", "--sizes", "100", "--producers", "1"];
+    let limits = ["--cell-duration", "100ms", "--cell-megabytes", "1", "--output", "json", "--work-dir"];
+    let mut command = mainstem(&[&cells[..], more, &limits[..]].concat());
+    command.arg(folder);
+    command
+}
+
+/// What of brokers is left in a folder.
+fn brokers(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("broker-")).collect()
 }
 
 #[test]
 fn a_matrix_measures_each_cell_once_and_draws_a_page() {
     let folder = tempfile::tempdir().unwrap();
-    let (_, lines) = matrix(folder.path());
-    let work = |line: &Value| line["outcome"]["work"].as_str().map(str::to_owned);
-    let works: Vec<_> = lines.iter().filter_map(work).collect();
-    assert_eq!(works, ["produce", "consume", "produce", "consume"]);
-    assert_eq!(lines.iter().filter(|line| line["skipped"].is_string()).count(), 2, "a durability that nobody knows");
+    fs::create_dir(folder.path().join("broker-1")).unwrap();
+    let layouts = ["--layouts", "partition,shared"];
+    let run = || {
+        let output = matrix(folder.path(), &layouts).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let lines: Result<Vec<Value>, _> =
+            output.stdout.lines().map(|line| serde_json::from_str(&line.unwrap())).collect();
+        (lines.unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (lines, _) = run();
+    let works: Vec<_> = lines.iter().map(|line| line["outcome"]["work"].as_str().unwrap()).collect();
+    assert_eq!(works, ["ack", "produce", "consume", "ack", "produce", "consume"]);
     let page = fs::read_to_string(folder.path().join("matrix.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("shared"));
-    let (again, same) = matrix(folder.path());
+    let (same, said) = run();
     assert_eq!(same, lines);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("4 of them measured already"), "{again:?}");
-    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(names.iter().all(|name| !name.to_str().unwrap().starts_with("broker-")), "{names:?}");
+    assert!(said.contains("2 of them measured already"), "{said}");
+    assert_eq!(brokers(folder.path()), [""; 0], "those of runs that were killed, too");
+}
+
+#[test]
+fn a_matrix_says_what_is_wrong_before_it_measures() {
+    let folder = tempfile::tempdir().unwrap();
+    for (wrong, part) in [(["--layouts", "partition,strange"], "strange"), (["--layouts", ""], "mainstem.layout")] {
+        let output = matrix(folder.path(), &wrong).output().unwrap();
+        assert_eq!((output.status.code(), support::last_line(&output).contains(part)), (Some(2), true), "{output:?}");
+    }
+    let file = folder.path().join("a-file");
+    fs::write(&file, "").unwrap();
+    assert!(support::failure(&mut matrix(&file, &[])).contains("cannot be created"));
+    fs::write(folder.path().join("matrix.jsonl"), "{}\n").unwrap();
+    assert!(support::failure(&mut matrix(folder.path(), &[])).contains("not a file of this version"));
+}
+
+#[test]
+fn an_interrupted_matrix_leaves_no_broker_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let layouts = ["--layouts", "partition,topic,shared"];
+    let mut run = matrix(folder.path(), &layouts).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(run.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.starts_with("2/3 ")), "the second cell begins");
+    support::signal(&run, "INT");
+    assert!(said.any(|line| line.contains("interrupted")));
+    assert_eq!(support::exit_code(&mut run), Some(0));
+    assert_eq!(brokers(folder.path()), [""; 0]);
+    let again = matrix(folder.path(), &layouts).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stderr).contains("1 of them measured already; 2 to do"), "{again:?}");
 }

@@ -106,7 +106,8 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-fn in_words(time: Duration) -> String {
+/// A time as people say it.
+pub fn in_words(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),

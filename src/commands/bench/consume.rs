@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use mainstem_client::Client;
+use mainstem_client::{Client, OffsetSpec};
 
-use super::load::{self, Load, Reading};
-use super::measure::{Cpu, Outcome};
+use super::compare::{self, CompareOptions, Measurement};
+use super::load::{self, Load};
+use super::measure::{Outcome, Usage};
 use super::options::{Common, ProducerOptions};
-use super::produce::measure_with_topic;
-use super::topic::{self, BenchTopic};
+use super::pace::Pace;
+use super::reading::{self, Reading};
+use super::topic::{self, BenchTopics};
 use crate::cluster::parse_timeout;
 
 const COUNT_DEFAULT: u64 = 1_000_000;
 
-/// Read a topic as fast as possible; without --topic, one that is filled first.
-#[derive(Debug, Args)]
+/// Read topics as fast as possible; without --topic, some that are filled first.
+#[derive(Debug, Clone, Args)]
 pub struct BenchConsume {
     #[command(flatten)]
     common: Common,
@@ -25,42 +27,78 @@ pub struct BenchConsume {
     /// Consumers, each with a connection and its part of the partitions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     consumers: u32,
-    /// End after so many records [default: all; a topic that is filled first gets 1000000]
+    /// Topics that a consumer reads at once; when it has read them, the next ones [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "topic", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    topics_at_once: Option<u32>,
+    /// End after so many records [default: all; topics that are filled first get 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End after this time, if not before
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    compare: CompareOptions,
 }
 
 impl BenchConsume {
     pub async fn run(self) -> anyhow::Result<()> {
-        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
+        compare::run(self).await
     }
 
-    async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {
+    async fn fill(&self, topics: &BenchTopics) -> anyhow::Result<()> {
+        let load = Load {
+            producers: self.producer.producers,
+            size: self.common.size,
+            pace: Pace::Full,
+            count: Some(self.count.unwrap_or(COUNT_DEFAULT)),
+            duration: None,
+            stamp: None,
+            config: self.producer.config(),
+        };
+        let filled = load::produce(&self.common.cluster, topics, &load).await?;
+        ensure!(
+            filled.errors == 0,
+            "{} records could not be written to be read then: {}",
+            filled.errors,
+            filled.first_error.unwrap_or_default()
+        );
+        Ok(())
+    }
+}
+
+impl Measurement for BenchConsume {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn producer_mut(&mut self) -> &mut ProducerOptions {
+        &mut self.producer
+    }
+
+    fn consumers_mut(&mut self) -> Option<&mut u32> {
+        Some(&mut self.consumers)
+    }
+
+    fn compare(&self) -> &CompareOptions {
+        &self.compare
+    }
+
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
         let cluster = &self.common.cluster;
         if self.common.topic.is_none() {
-            let load = Load {
-                producers: self.producer.producers,
-                size: self.common.size,
-                rate: None,
-                count: Some(self.count.unwrap_or(COUNT_DEFAULT)),
-                duration: None,
-                stamp: None,
-                config: self.producer.config(),
-            };
-            let filled = load::produce(cluster, topic, &load).await?;
-            ensure!(
-                filled.errors == 0,
-                "{} records could not be written to be read then: {}",
-                filled.errors,
-                filled.first_error.unwrap_or_default()
-            );
+            self.fill(topics).await?;
         }
-        let reading = Reading { consumers: self.consumers, count: self.count, duration: self.duration };
-        let cpu = Cpu::watch(topic::broker_process(client, self.common.broker_pid).await);
-        let consumed = load::consume(cluster, topic, reading).await?;
-        Ok(cpu.outcome("consume", consumed.records, consumed.bytes, consumed.elapsed))
+        let readers = match self.topics_at_once {
+            None => reading::readers(cluster, topics, self.consumers, OffsetSpec::Earliest).await?,
+            Some(at_once) => reading::readers_in_turns(cluster, topics, self.consumers, at_once).await?,
+        };
+        let usage = Usage::watch(topic::broker_process(client, self.common.broker_pid).await);
+        let reading = Reading { count: self.count, duration: self.duration };
+        let consumed = reading::run(cluster, topics, readers, reading).await?;
+        Ok(usage.consumed(&consumed))
     }
 }

@@ -7,34 +7,38 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use clap::Args;
 use hdrhistogram::Histogram;
-use mainstem_client::{Client, Fetcher, OffsetSpec, TopicPartition};
+use mainstem_client::{Client, Fetcher, OffsetSpec};
 
+use super::compare::{self, CompareOptions, Measurement};
 use super::load::{self, Load, STAMP_SIZE};
-use super::measure::{self, Cpu, Outcome, Percentiles};
+use super::measure::{self, Outcome, Percentiles, Usage};
 use super::options::{Common, ProducerOptions};
-use super::produce::{measure_with_topic, outcome_of, parse_rate};
-use super::topic::{self, BenchTopic};
+use super::pace::Pace;
+use super::produce::{Rate, parse_rate};
+use super::topic::{self, BenchTopics};
 use crate::cluster::parse_timeout;
 
 /// How long the consumer waits for the rest after the last acknowledgement.
 const REST_WAIT: Duration = Duration::from_secs(10);
 
 /// Send records at a rate, and measure how long they take to be acknowledged and to arrive.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct BenchLatency {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     producer: ProducerOptions,
-    /// Records a second, of all producers together
-    #[arg(long, value_name = "N", default_value = "100", value_parser = parse_rate)]
-    rate: f64,
+    /// Records a second, of all producers together, or a share of what is possible, for example 50%
+    #[arg(long, value_name = "N|N%", default_value = "100", value_parser = parse_rate)]
+    rate: Rate,
     /// End after so many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End after this time
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
     duration: Duration,
+    #[command(flatten)]
+    compare: CompareOptions,
 }
 
 /// What producer and consumer tell each other.
@@ -48,42 +52,62 @@ struct Shared {
 
 impl BenchLatency {
     pub async fn run(self) -> anyhow::Result<()> {
-        ensure!(
-            self.common.size as usize >= STAMP_SIZE,
-            "a record needs {STAMP_SIZE} bytes for the time of its sending"
-        );
-        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
+        compare::run(self).await
+    }
+}
+
+impl Measurement for BenchLatency {
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn producer_mut(&mut self) -> &mut ProducerOptions {
+        &mut self.producer
+    }
+
+    fn consumers_mut(&mut self) -> Option<&mut u32> {
+        None
+    }
+
+    fn compare(&self) -> &CompareOptions {
+        &self.compare
+    }
+
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
+        let size = self.common.size as usize;
+        ensure!(size >= STAMP_SIZE, "a record needs {STAMP_SIZE} bytes for the time of its sending");
         let cluster = &self.common.cluster;
-        let partitions: Vec<_> =
-            topic.partitions.iter().map(|index| TopicPartition::new(topic.name.clone(), *index)).collect();
+        let base = Instant::now();
+        let mut load = Load {
+            producers: self.producer.producers,
+            size: self.common.size,
+            pace: Pace::Full,
+            count: self.count,
+            duration: Some(self.duration),
+            stamp: Some(base),
+            config: self.producer.config(),
+        };
+        load.pace = self.rate.pace(cluster, topics, &load).await?;
         let mut fetcher = cluster.connect().await?.fetcher(cluster.fetcher_config());
-        let assigned = fetcher.assign_at(&partitions, OffsetSpec::Latest).await;
-        assigned.map_err(|error| cluster.explain_fetch(&topic.name, error))?;
+        let assigned = fetcher.assign_at(&topics.targets, OffsetSpec::Latest).await;
+        assigned.map_err(|error| cluster.explain_fetch(topics.name(), error))?;
         let shared = Arc::new(Shared {
-            base: Instant::now(),
+            base,
             received: AtomicU64::new(0),
             total: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
         });
         let arrivals = tokio::spawn(receive(fetcher, Arc::clone(&shared)));
-        let load = Load {
-            producers: self.producer.producers,
-            size: self.common.size,
-            rate: Some(self.rate),
-            count: self.count,
-            duration: Some(self.duration),
-            stamp: Some(shared.base),
-            config: self.producer.config(),
-        };
-        let cpu = Cpu::watch(topic::broker_process(client, self.common.broker_pid).await);
-        let produced = load::produce(cluster, topic, &load).await?;
-        let outcome = outcome_of("latency", &produced, self.common.size, &cpu);
+        let usage = Usage::watch(topic::broker_process(client, self.common.broker_pid).await);
+        let produced = load::produce(cluster, topics, &load).await?;
+        let outcome = usage.produced("latency", &produced, &load);
         shared.total.store(produced.records, Ordering::Relaxed);
         let end_to_end = match tokio::time::timeout(REST_WAIT, arrivals).await {
-            Ok(received) => received?.map_err(|error| cluster.explain_fetch(&topic.name, error))?,
+            Ok(received) => received?.map_err(|error| cluster.explain_fetch(topics.name(), error))?,
             Err(_) => {
                 shared.stop.store(true, Ordering::Relaxed);
                 let received = shared.received.load(Ordering::Relaxed);

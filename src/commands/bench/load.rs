@@ -1,4 +1,4 @@
-//! Producers and consumers that work as fast as they can, or at a rate.
+//! Producers: as many and as fast as is wanted, and what becomes of their records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use mainstem_client::{
-    Delivery, FetchError, Fetcher, NewRecord, OffsetSpec, PartitionIndex, Producer, ProducerConfig, TopicPartition,
-};
+use mainstem_client::{Delivery, NewRecord, Producer, ProducerConfig, TopicPartition};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::measure;
-use super::topic::BenchTopic;
+use super::pace::{self, Pace, Schedule};
+use super::topic::BenchTopics;
 use crate::cluster::ClusterOptions;
 use crate::interrupt::Interrupt;
 use crate::output::progress::Progress;
@@ -22,8 +22,6 @@ use crate::output::progress::Progress;
 const TEXT_BYTES: usize = 256 * 1024;
 /// Records of one partition that are sent in a row.
 const RUN_RECORDS_MAX: usize = 4096;
-/// A timer may be so late; who is later was held up, and is measured from when it was due.
-const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// Bytes of a value that tell when it was sent.
 pub const STAMP_SIZE: usize = 8;
 
@@ -32,8 +30,7 @@ pub const STAMP_SIZE: usize = 8;
 pub struct Load {
     pub producers: u32,
     pub size: u32,
-    /// Records a second of all of them; `None`: as many as they can.
-    pub rate: Option<f64>,
+    pub pace: Pace,
     pub count: Option<u64>,
     pub duration: Option<Duration>,
     /// Each value begins with the nanoseconds since this moment.
@@ -48,7 +45,10 @@ pub struct Produced {
     pub first_error: Option<String>,
     /// To the last acknowledgement.
     pub elapsed: Duration,
+    /// From when a record was sent, or due at a rate.
     pub latencies: Histogram<u64>,
+    /// How long after they were due records were handed over, at a rate.
+    pub late: Histogram<u64>,
 }
 
 struct Shared {
@@ -63,39 +63,49 @@ struct Told {
     errors: u64,
     first_error: Option<String>,
     latencies: Histogram<u64>,
+    late: Histogram<u64>,
     last: Instant,
 }
 
+/// Threads that wait for their time end, too, when nobody waits for the result any more.
+struct StopAtEnd(Arc<Shared>);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Sends records until the load is done, and waits for their fate.
-pub async fn produce(cluster: &ClusterOptions, topic: &BenchTopic, load: &Load) -> anyhow::Result<Produced> {
+pub async fn produce(cluster: &ClusterOptions, topics: &BenchTopics, load: &Load) -> anyhow::Result<Produced> {
     let mut clients = Vec::new();
     for _ in 0..load.producers {
         clients.push(cluster.connect().await?);
     }
     let text = text(load.size as usize);
+    let targets: Arc<[TopicPartition]> = topics.targets.as_slice().into();
     let begun = Instant::now();
+    let (latencies, late) = (measure::histogram(), measure::histogram());
     let shared = Arc::new(Shared {
         taken: AtomicU64::new(0),
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
-        told: Mutex::new(Told { errors: 0, first_error: None, latencies: measure::histogram(), last: begun }),
+        told: Mutex::new(Told { errors: 0, first_error: None, latencies, late, last: begun }),
     });
-    let mut tasks = JoinSet::new();
+    let _stop = StopAtEnd(Arc::clone(&shared));
     // Nobody who measures waits for two minutes.
     let config = ProducerConfig { delivery_timeout: cluster.timeout(), ..load.config.clone() };
-    for (number, client) in clients.into_iter().enumerate() {
-        let sender = Sender {
-            number,
-            topic: topic.name.clone(),
-            partitions: topic.partitions.clone(),
-            text: text.clone(),
-            load: load.clone(),
-            producer: client.producer(config.clone()),
-            shared: Arc::clone(&shared),
-            begun,
-        };
-        tasks.spawn(sender.run());
-    }
+    let sender = |(number, client): (usize, mainstem_client::Client)| Sender {
+        number,
+        turns: number,
+        targets: Arc::clone(&targets),
+        text: text.clone(),
+        load: load.clone(),
+        producer: client.producer(config.clone()),
+        shared: Arc::clone(&shared),
+        begun,
+    };
+    let mut tasks = spawn(clients.into_iter().enumerate().map(sender).collect(), load.pace, begun);
     watch(&mut tasks, &shared, load.count).await?;
     let told = shared.told.lock().await;
     let records = shared.done.load(Ordering::Relaxed) - told.errors;
@@ -105,7 +115,66 @@ pub async fn produce(cluster: &ClusterOptions, topic: &BenchTopic, load: &Load) 
         first_error: told.first_error.clone(),
         elapsed: told.last - begun,
         latencies: told.latencies.clone(),
+        late: told.late.clone(),
     })
+}
+
+/// A task for each producer; at a rate, threads of their own, which sleep more precisely.
+fn spawn(senders: Vec<Sender>, pace: Pace, begun: Instant) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    match pace {
+        Pace::Full => senders.into_iter().for_each(|sender| drop(tasks.spawn(sender.full()))),
+        Pace::OneAtATime => senders.into_iter().for_each(|sender| drop(tasks.spawn(sender.one_at_a_time()))),
+        Pace::Rate(rate) => {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(senders.len()).max(1);
+            let mut shares: Vec<Vec<Sender>> = (0..threads).map(|_| Vec::new()).collect();
+            for (number, sender) in senders.into_iter().enumerate() {
+                shares[number % threads].push(sender);
+            }
+            for (number, share) in shares.into_iter().enumerate().filter(|(_, share)| !share.is_empty()) {
+                let schedule = Schedule::new(begun, rate, number, threads);
+                let handle = Handle::current();
+                tasks.spawn_blocking(move || handle.block_on(paced(share, schedule)));
+            }
+        }
+    }
+    tasks
+}
+
+/// Sends what is due, through one producer after the other. What is due at the same moment goes to the same partition.
+async fn paced(mut senders: Vec<Sender>, mut schedule: Schedule) {
+    pace::be_precise();
+    let (mut fates, mut late) = (JoinSet::new(), measure::histogram());
+    let first = &senders[0];
+    let (shared, begun, duration) = (Arc::clone(&first.shared), first.begun, first.load.duration);
+    let run_records = first.run_records();
+    for turn in 0.. {
+        let over = duration.is_some_and(|duration| schedule.due().max(begun.elapsed()) >= duration);
+        if over || !schedule.wait(&shared.stop) {
+            break;
+        }
+        let now = Instant::now();
+        let index = turn % senders.len();
+        let sender = &mut senders[index];
+        let Some(count) = sender.take(schedule.ready(now).min(run_records)) else { break };
+        let target = sender.next_target();
+        let mut run = Run::with_capacity(count);
+        for _ in 0..count {
+            let due = schedule.take();
+            measure::record(&mut late, now.saturating_duration_since(due));
+            if !sender.send(&target, due, &mut run).await {
+                break;
+            }
+        }
+        fates.spawn(Sender::follow(Arc::clone(&shared), run));
+        while fates.try_join_next().is_some() {}
+    }
+    for sender in &senders {
+        sender.producer.flush().await;
+    }
+    while fates.join_next().await.is_some() {}
+    // Two histograms of the same bounds can always be added.
+    let _ = shared.told.lock().await.late.add(late);
 }
 
 /// Waits for the tasks, shows how far they are, and lets them end early on a signal.
@@ -127,8 +196,8 @@ async fn watch(tasks: &mut JoinSet<()>, shared: &Shared, total: Option<u64>) -> 
 /// One producer.
 struct Sender {
     number: usize,
-    topic: Arc<str>,
-    partitions: Vec<PartitionIndex>,
+    turns: usize,
+    targets: Arc<[TopicPartition]>,
     text: Bytes,
     load: Load,
     producer: Producer,
@@ -139,21 +208,14 @@ struct Sender {
 type Run = Vec<(Instant, Delivery)>;
 
 impl Sender {
-    async fn run(self) {
-        let run_records = (self.load.config.batch_size / self.load.size.max(1) as usize).clamp(1, RUN_RECORDS_MAX);
-        let mut pace = self.load.rate.map(|rate| Pace::new(self.begun, rate, self.load.producers, self.number));
+    async fn full(mut self) {
+        let run_records = self.run_records();
         let mut fates = JoinSet::new();
-        let mut runs = self.number;
-        while let Some(count) = self.take(if pace.is_some() { 1 } else { run_records }) {
-            let partition = self.partitions[runs % self.partitions.len()];
-            runs += 1;
+        while let Some(count) = self.take(run_records) {
+            let target = self.next_target();
             let mut run = Run::with_capacity(count);
             for _ in 0..count {
-                let sent = match &mut pace {
-                    Some(pace) => pace.next().await,
-                    None => Instant::now(),
-                };
-                if !self.send(partition, sent, &mut run).await {
+                if !self.send(&target, Instant::now(), &mut run).await {
                     break;
                 }
             }
@@ -162,6 +224,28 @@ impl Sender {
         }
         self.producer.flush().await;
         while fates.join_next().await.is_some() {}
+    }
+
+    async fn one_at_a_time(mut self) {
+        while self.take(1).is_some() {
+            let target = self.next_target();
+            let mut run = Run::with_capacity(1);
+            if !self.send(&target, Instant::now(), &mut run).await {
+                break;
+            }
+            Self::follow(Arc::clone(&self.shared), run).await;
+        }
+    }
+
+    /// Records of one partition that are sent in a row: about a batch.
+    fn run_records(&self) -> usize {
+        (self.load.config.batch_size / self.load.size.max(1) as usize).clamp(1, RUN_RECORDS_MAX)
+    }
+
+    fn next_target(&mut self) -> TopicPartition {
+        let target = self.targets[self.turns % self.targets.len()].clone();
+        self.turns += 1;
+        target
     }
 
     /// How many of `wanted` records this producer is to send now. `None`: the load is done.
@@ -176,10 +260,10 @@ impl Sender {
     }
 
     /// `false`: the producer takes nothing any more.
-    async fn send(&self, partition: PartitionIndex, sent: Instant, run: &mut Run) -> bool {
+    async fn send(&self, target: &TopicPartition, sent: Instant, run: &mut Run) -> bool {
         let record = NewRecord {
-            topic: self.topic.clone(),
-            partition: Some(partition),
+            topic: target.topic.clone(),
+            partition: Some(target.partition),
             value: Some(self.value(run.len(), sent)),
             ..NewRecord::default()
         };
@@ -236,30 +320,6 @@ impl Sender {
     }
 }
 
-/// When the records of one producer are due.
-struct Pace {
-    begun: Instant,
-    apart: Duration,
-    first: Duration,
-    sent: u32,
-}
-
-impl Pace {
-    fn new(begun: Instant, rate: f64, producers: u32, number: usize) -> Pace {
-        let apart = Duration::from_secs_f64(f64::from(producers) / rate.max(1e-3));
-        Pace { begun, apart, first: apart.mul_f64(number as f64 / f64::from(producers)), sent: 0 }
-    }
-
-    /// Waits for the next one, and gives when it counts as sent.
-    async fn next(&mut self) -> Instant {
-        let due = self.begun + self.first + self.apart * self.sent;
-        self.sent = self.sent.saturating_add(1);
-        tokio::time::sleep_until(due.into()).await;
-        let now = Instant::now();
-        if now.saturating_duration_since(due) > TIMER_SLACK { due } else { now }
-    }
-}
-
 /// Letters that look random, longer than any value that is cut out of them.
 fn text(size: usize) -> Bytes {
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -270,79 +330,4 @@ fn text(size: usize) -> Bytes {
         b'A' + (state >> 58) as u8 % 58
     });
     letters.collect::<Vec<u8>>().into()
-}
-
-/// What consumers do: read everything that there is.
-#[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    pub consumers: u32,
-    pub count: Option<u64>,
-    pub duration: Option<Duration>,
-}
-
-pub struct Consumed {
-    pub records: u64,
-    pub bytes: u64,
-    /// To the last record.
-    pub elapsed: Duration,
-}
-
-/// Reads a topic from its beginning to its end, or until the count or the time is reached.
-pub async fn consume(cluster: &ClusterOptions, topic: &BenchTopic, reading: Reading) -> anyhow::Result<Consumed> {
-    let consumers = (reading.consumers as usize).clamp(1, topic.partitions.len().max(1));
-    let mut readers = Vec::new();
-    for number in 0..consumers {
-        let ours = topic.partitions.iter().skip(number).step_by(consumers);
-        let ours: Vec<_> = ours.map(|index| TopicPartition::new(topic.name.clone(), *index)).collect();
-        let mut fetcher = cluster.connect().await?.fetcher(cluster.fetcher_config());
-        let assigned = fetcher.assign_at(&ours, OffsetSpec::Earliest).await;
-        assigned.map_err(|error| cluster.explain_fetch(&topic.name, error))?;
-        readers.push(fetcher);
-    }
-    let begun = Instant::now();
-    let done = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
-    let mut tasks: JoinSet<Result<Instant, FetchError>> = JoinSet::new();
-    for fetcher in readers {
-        tasks.spawn(read(fetcher, reading, begun, Arc::clone(&done)));
-    }
-    let mut interrupt = Interrupt::watch()?;
-    let mut progress = Progress::new("records", reading.count);
-    let mut last = begun;
-    loop {
-        tokio::select! {
-            ended = tasks.join_next() => match ended {
-                None => break,
-                Some(ended) => last = last.max(ended?.map_err(|error| cluster.explain_fetch(&topic.name, error))?),
-            },
-            () = progress.due() => progress.show(done.0.load(Ordering::Relaxed)),
-            () = interrupt.came() => done.2.store(true, Ordering::Relaxed),
-        }
-    }
-    let (records, bytes) = (done.0.load(Ordering::Relaxed), done.1.load(Ordering::Relaxed));
-    Ok(Consumed { records, bytes, elapsed: last - begun })
-}
-
-/// Reads its partitions; gives when the last record came.
-async fn read(
-    mut fetcher: Fetcher,
-    reading: Reading,
-    begun: Instant,
-    done: Arc<(AtomicU64, AtomicU64, AtomicBool)>,
-) -> Result<Instant, FetchError> {
-    let mut last = begun;
-    loop {
-        let records = fetcher.poll(Duration::from_millis(200)).await?;
-        let bytes: usize = records.iter().map(|record| record.value.as_ref().map_or(0, Bytes::len)).sum();
-        if !records.is_empty() {
-            last = Instant::now();
-        }
-        let total = done.0.fetch_add(records.len() as u64, Ordering::Relaxed) + records.len() as u64;
-        done.1.fetch_add(bytes as u64, Ordering::Relaxed);
-        let enough = reading.count.is_some_and(|count| total >= count)
-            || reading.duration.is_some_and(|duration| begun.elapsed() >= duration)
-            || done.2.load(Ordering::Relaxed);
-        if enough || fetcher.is_at_end() {
-            return Ok(last);
-        }
-    }
 }

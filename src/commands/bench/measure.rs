@@ -5,12 +5,17 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::load::{Load, Produced};
+use super::pace::Pace;
+use super::reading::Consumed;
 use crate::output::progress::grouped;
 use crate::process;
 
 /// Latencies beyond are counted as this.
 const LATENCY_MAX_US: u64 = 3_600_000_000;
 const GIGABYTE: f64 = 1e9;
+/// The part of a rate that counts as all of it.
+const RATE_REACHED: f64 = 0.98;
 
 /// Latencies in microseconds, to three digits.
 pub fn histogram() -> Histogram<u64> {
@@ -50,6 +55,20 @@ impl Percentiles {
     }
 }
 
+impl Percentiles {
+    fn text(&self) -> String {
+        format!(
+            "p50 {}, p90 {}, p99 {}, p99.9 {}, p99.99 {}, max {}",
+            time(self.p50_us),
+            time(self.p90_us),
+            time(self.p99_us),
+            time(self.p999_us),
+            time(self.p9999_us),
+            time(self.max_us)
+        )
+    }
+}
+
 /// What a bench measured. The fields are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -64,26 +83,61 @@ pub struct Outcome {
     /// Records that were refused or lost.
     pub errors: u64,
     pub first_error: Option<String>,
-    /// From a record's sending to its acknowledgement.
+    /// Records a second that were wanted.
+    pub target_rate: Option<f64>,
+    /// From a record's sending, or when it was due at a rate, to its acknowledgement.
     pub ack_latency: Option<Percentiles>,
-    /// From a record's sending to its arrival at a consumer.
+    /// From when a record was due to its arrival at a consumer.
     pub end_to_end_latency: Option<Percentiles>,
+    /// From when a record was due to when the producer got it: the part of the latencies that this program is to blame for.
+    pub send_delay: Option<Percentiles>,
     /// CPU seconds for each GB (1e9 bytes) of values; of short runs little can be said.
     pub client_cpu_s_per_gb: Option<f64>,
     /// `null`: the broker is not on this machine, or may not be looked at.
     pub broker_cpu_s_per_gb: Option<f64>,
+    /// Bytes that the broker read from files, for each byte that was consumed.
+    pub broker_reads_per_byte: Option<f64>,
 }
 
-/// CPU time of the two sides from a moment on.
-pub struct Cpu {
+/// What the two sides use from a moment on.
+pub struct Usage {
     broker: Option<u32>,
     own_before: Duration,
     broker_before: Option<Duration>,
+    reads_before: Option<u64>,
 }
 
-impl Cpu {
-    pub fn watch(broker: Option<u32>) -> Cpu {
-        Cpu { broker, own_before: process::own_cpu(), broker_before: broker.and_then(process::cpu_of) }
+impl Usage {
+    pub fn watch(broker: Option<u32>) -> Usage {
+        Usage {
+            broker,
+            own_before: process::own_cpu(),
+            broker_before: broker.and_then(process::cpu_of),
+            reads_before: broker.and_then(process::bytes_read_by),
+        }
+    }
+
+    /// The result of producing.
+    pub fn produced(&self, work: &str, produced: &Produced, load: &Load) -> Outcome {
+        let outcome = self.outcome(work, produced.records, produced.records * u64::from(load.size), produced.elapsed);
+        Outcome {
+            errors: produced.errors,
+            first_error: produced.first_error.clone(),
+            target_rate: if let Pace::Rate(rate) = load.pace { Some(round(rate)) } else { None },
+            ack_latency: Percentiles::of(&produced.latencies),
+            send_delay: Percentiles::of(&produced.late),
+            ..outcome
+        }
+    }
+
+    /// The result of consuming.
+    pub fn consumed(&self, consumed: &Consumed) -> Outcome {
+        let read = self.broker.and_then(process::bytes_read_by).zip(self.reads_before);
+        let for_each_byte = |(now, before): (u64, u64)| {
+            (consumed.bytes > 0).then(|| round(now.saturating_sub(before) as f64 / consumed.bytes as f64))
+        };
+        let outcome = self.outcome("consume", consumed.records, consumed.bytes, consumed.elapsed);
+        Outcome { broker_reads_per_byte: read.and_then(for_each_byte), ..outcome }
     }
 
     /// What a work took, with the CPU time since.
@@ -104,10 +158,13 @@ impl Cpu {
             mb_per_second: rate(bytes as f64 / 1e6),
             errors: 0,
             first_error: None,
+            target_rate: None,
             ack_latency: None,
             end_to_end_latency: None,
+            send_delay: None,
             client_cpu_s_per_gb: for_each_gigabyte(own),
             broker_cpu_s_per_gb: broker.and_then(for_each_gigabyte),
+            broker_reads_per_byte: None,
         }
     }
 }
@@ -128,21 +185,26 @@ impl Outcome {
             grouped(self.records_per_second as u64),
             self.mb_per_second
         );
-        let latencies = [("ack", &self.ack_latency), ("end to end", &self.end_to_end_latency)];
+        let latencies = [
+            ("ack latency", &self.ack_latency),
+            ("end to end latency", &self.end_to_end_latency),
+            ("handed over late by", &self.send_delay),
+        ];
         for (name, found) in latencies.iter().filter_map(|(name, found)| Some((name, (*found).as_ref()?))) {
-            text.push_str(&format!(
-                "{name} latency: p50 {}, p90 {}, p99 {}, p99.9 {}, p99.99 {}, max {}\n",
-                time(found.p50_us),
-                time(found.p90_us),
-                time(found.p99_us),
-                time(found.p999_us),
-                time(found.p9999_us),
-                time(found.max_us)
-            ));
+            text.push_str(&format!("{name}: {}\n", found.text()));
+        }
+        if let Some(ack) = &self.ack_latency {
+            text.push_str(&format!("ack p99.9 is {:.1} x p50\n", ack.p999_us as f64 / ack.p50_us.max(1) as f64));
+        }
+        if let Some(wanted) = self.target_rate.filter(|wanted| self.records_per_second < wanted * RATE_REACHED) {
+            text.push_str(&format!("the rate of {} records/s was not reached\n", grouped(wanted as u64)));
         }
         let cpu = |value: Option<f64>| value.map_or("not known".to_owned(), |value| format!("{value:.3} s"));
         let (client, broker) = (cpu(self.client_cpu_s_per_gb), cpu(self.broker_cpu_s_per_gb));
         text.push_str(&format!("CPU for each GB: client {client}, broker {broker}\n"));
+        if let Some(read) = self.broker_reads_per_byte {
+            text.push_str(&format!("read by the broker for each byte consumed: {read:.2}\n"));
+        }
         if let Some(error) = &self.first_error {
             text.push_str(&format!("{} records failed, the first one: {error}\n", self.errors));
         }
@@ -174,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_outcome_has_rates_for_its_time() {
-        let outcome = Cpu::watch(None).outcome("produce", 1000, 2_000_000, Duration::from_secs(2));
+        let outcome = Usage::watch(None).outcome("produce", 1000, 2_000_000, Duration::from_secs(2));
         assert_eq!((outcome.records_per_second, outcome.mb_per_second), (500.0, 1.0));
         assert_eq!(outcome.broker_cpu_s_per_gb, None);
         assert!(outcome.text().contains("500 records/s, 1.0 MB/s"), "{}", outcome.text());

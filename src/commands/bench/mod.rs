@@ -1,12 +1,15 @@
 //! `mainstem bench`: how fast a broker is, and at which cost.
 
+mod compare;
 mod consume;
 mod latency;
 mod load;
 mod matrix;
 mod measure;
 mod options;
+mod pace;
 mod produce;
+mod reading;
 mod topic;
 
 use clap::{Args, Subcommand};

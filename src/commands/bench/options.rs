@@ -16,15 +16,18 @@ const BUFFER_BYTES_LEAST: usize = 1 << 20;
 const BUFFER_BYTES_MOST: usize = 32 << 20;
 pub const SIZE_MAX: u32 = 100 << 20;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Common {
     /// A topic that exists; without it one is created, and deleted at the end
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", conflicts_with_all = ["topics", "partitions", "config"])]
     pub topic: Option<String>,
-    /// Partitions of the topic that is created
+    /// Topics that are created, and get batches in turns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub topics: u32,
+    /// Partitions of a topic that is created
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=100_000))]
     pub partitions: i32,
-    /// A setting of the topic that is created, for example mainstem.layout=shared; may be repeated
+    /// A setting of topics that are created, for example mainstem.layout=shared; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub config: Vec<(String, String)>,
     /// Bytes of a record's value
@@ -41,7 +44,7 @@ pub struct Common {
 }
 
 /// How records are sent.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Producers")]
 pub struct ProducerOptions {
     /// Producers, each with a connection of its own
@@ -53,7 +56,7 @@ pub struct ProducerOptions {
     /// How batches are compressed
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = PossibleValuesParser::new(["none", "gzip", "snappy", "lz4", "zstd"]))]
     codec: String,
-    /// Bytes of a batch before it is compressed
+    /// Bytes of a batch before it is compressed; with 1 each record is a batch
     #[arg(long, value_name = "BYTES", default_value_t = 128 * 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(SIZE_MAX)))]
     pub batch_bytes: u32,
     /// How long a batch waits for company

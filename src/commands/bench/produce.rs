@@ -2,93 +2,147 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::Args;
 use mainstem_client::Client;
 
-use super::load::{self, Load, Produced};
-use super::measure::{Cpu, Outcome, Percentiles};
+use super::compare::{self, CompareOptions, Measurement};
+use super::load::{self, Load};
+use super::measure::{Outcome, Usage};
 use super::options::{Common, ProducerOptions};
-use super::topic::{self, BenchTopic};
-use crate::Said;
-use crate::cluster::parse_timeout;
-use crate::output::{OutputFormat, print, print_json};
+use super::pace::Pace;
+use super::topic::{self, BenchTopics};
+use crate::cluster::{ClusterOptions, parse_timeout};
+use crate::output::note;
+use crate::output::progress::grouped;
 
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
+/// How long the most is looked for, of which a rate is a share.
+const MOST_DURATION: Duration = Duration::from_secs(10);
 
 /// Send records as fast as possible, or at a rate.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct BenchProduce {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     producer: ProducerOptions,
-    /// Records a second, of all producers together [default: as many as possible]
-    #[arg(long, value_name = "N", value_parser = parse_rate)]
-    rate: Option<f64>,
+    /// Records a second, of all producers together, or a share of what is possible, for example 50% [default: as many as possible]
+    #[arg(long, value_name = "N|N%", value_parser = parse_rate)]
+    rate: Option<Rate>,
+    /// Each producer waits for the acknowledgement of a record before it sends the next
+    #[arg(long, conflicts_with = "rate")]
+    one_at_a_time: bool,
     /// End after so many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End after this time [default: 10s, without --count]
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    compare: CompareOptions,
 }
 
-pub fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
-        _ => Err("give records a second, from 0.001 to a thousand millions".to_owned()),
+/// How many records a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    Records(f64),
+    /// Of the most that is possible, which is measured first.
+    Share(f64),
+}
+
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate = match text.strip_suffix('%') {
+        None => text.parse().map(Rate::Records),
+        Some(percent) => percent.parse::<f64>().map(|percent| Rate::Share(percent / 100.0)),
+    };
+    match rate {
+        Ok(Rate::Records(rate)) if (0.001..=1e9).contains(&rate) => Ok(Rate::Records(rate)),
+        Ok(Rate::Share(share)) if (0.001..=1.0).contains(&share) => Ok(Rate::Share(share)),
+        _ => Err("give records a second, from 0.001 to a thousand millions, or a share, for example 50%".to_owned()),
+    }
+}
+
+impl Rate {
+    /// Measures the most that is possible, if it is a share of that.
+    pub async fn pace(self, cluster: &ClusterOptions, topics: &BenchTopics, load: &Load) -> anyhow::Result<Pace> {
+        let share = match self {
+            Rate::Records(rate) => return Ok(Pace::Rate(rate)),
+            Rate::Share(share) => share,
+        };
+        note(&format!("first {MOST_DURATION:?} at full speed"));
+        let load = Load { pace: Pace::Full, count: None, duration: Some(MOST_DURATION), stamp: None, ..load.clone() };
+        let most = load::produce(cluster, topics, &load).await?;
+        ensure!(
+            most.errors == 0 && most.records > 0,
+            "at full speed {} records failed: {}",
+            most.errors,
+            most.first_error.unwrap_or_default()
+        );
+        let most = most.records as f64 / most.elapsed.as_secs_f64();
+        let rate = (most * share).max(0.001);
+        note(&format!("{} records/s at most, so {} from now on", grouped(most as u64), grouped(rate as u64)));
+        Ok(Pace::Rate(rate))
     }
 }
 
 impl BenchProduce {
     pub async fn run(self) -> anyhow::Result<()> {
-        measure_with_topic(&self.common, async |client, topic| self.measure(client, topic).await).await
+        compare::run(self).await
+    }
+}
+
+impl Measurement for BenchProduce {
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    async fn measure(&self, client: &Client, topic: &BenchTopic) -> anyhow::Result<Outcome> {
-        let load = Load {
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn producer_mut(&mut self) -> &mut ProducerOptions {
+        &mut self.producer
+    }
+
+    fn consumers_mut(&mut self) -> Option<&mut u32> {
+        None
+    }
+
+    fn compare(&self) -> &CompareOptions {
+        &self.compare
+    }
+
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
+        let cluster = &self.common.cluster;
+        let mut load = Load {
             producers: self.producer.producers,
             size: self.common.size,
-            rate: self.rate,
+            pace: if self.one_at_a_time { Pace::OneAtATime } else { Pace::Full },
             count: self.count,
             duration: self.duration.or_else(|| self.count.is_none().then_some(DURATION_DEFAULT)),
             stamp: None,
             config: self.producer.config(),
         };
-        let cpu = Cpu::watch(topic::broker_process(client, self.common.broker_pid).await);
-        let produced = load::produce(&self.common.cluster, topic, &load).await?;
-        Ok(outcome_of("produce", &produced, self.common.size, &cpu))
+        if let Some(rate) = self.rate {
+            load.pace = rate.pace(cluster, topics, &load).await?;
+        }
+        let usage = Usage::watch(topic::broker_process(client, self.common.broker_pid).await);
+        let produced = load::produce(cluster, topics, &load).await?;
+        Ok(usage.produced("produce", &produced, &load))
     }
 }
 
-/// The result of producing.
-pub fn outcome_of(work: &str, produced: &Produced, size: u32, cpu: &Cpu) -> Outcome {
-    let outcome = cpu.outcome(work, produced.records, produced.records * u64::from(size), produced.elapsed);
-    Outcome {
-        errors: produced.errors,
-        first_error: produced.first_error.clone(),
-        ack_latency: Percentiles::of(&produced.latencies),
-        ..outcome
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Measures with the topic of the options, which goes again if it was made, and tells the result.
-pub async fn measure_with_topic(
-    options: &Common,
-    measure: impl AsyncFnOnce(&Client, &BenchTopic) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<()> {
-    let client = options.cluster.connect().await?;
-    let topic = BenchTopic::open(&client, options).await?;
-    let outcome = measure(&client, &topic).await;
-    topic.close(&client).await;
-    tell(&outcome?, options.output)
-}
-
-/// Tells a result; one with failed records fails the command.
-fn tell(outcome: &Outcome, format: OutputFormat) -> anyhow::Result<()> {
-    match format {
-        OutputFormat::Json => print_json(outcome)?,
-        OutputFormat::Text => print(&outcome.text())?,
+    #[test]
+    fn a_rate_is_a_number_or_a_share() {
+        assert_eq!(parse_rate("2000"), Ok(Rate::Records(2000.0)));
+        assert_eq!(parse_rate("50%"), Ok(Rate::Share(0.5)));
+        for wrong in ["", "%", "0", "0%", "101%", "-5", "fast", "NaN", "inf", "NaN%"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
+        }
     }
-    if outcome.errors == 0 { Ok(()) } else { Err(Said(1).into()) }
 }

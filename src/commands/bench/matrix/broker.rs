@@ -1,15 +1,15 @@
-//! A broker of this binary, with a folder of its own, for one cell.
+//! A broker of this binary, with a folder of its own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// How long an orderly stop may take before the process is killed.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+/// What the names of their folders begin with.
+const PREFIX: &str = "broker-";
 
 /// Ends with its folder when it is dropped.
 pub struct Broker {
@@ -21,18 +21,20 @@ pub struct Broker {
 impl Broker {
     /// Starts it in a new folder and waits until it is ready.
     pub fn start(work_dir: &Path) -> anyhow::Result<Broker> {
-        let folder = work_dir.join(format!("broker-{}", std::process::id()));
-        // Of a run that was killed.
-        let _ = fs::remove_dir_all(&folder);
+        let folder = work_dir.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         let log = fs::File::create(work_dir.join("broker.log")).context("the log of the broker cannot be created")?;
         let program = std::env::current_exe().context("this program is not found any more")?;
         let mut command = Command::new(program);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--grace", "1", "--data-dir"]).arg(&folder);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--set", "mainstem.memory.force=true", "--data-dir"])
+            .arg(&folder);
         // Settings of whoever runs this are no part of it.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTEM_")) {
             command.env_remove(name);
         }
+        // Ctrl-C is for this program, which ends the broker itself.
+        command.process_group(0);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
         let mut broker = Broker { child: child.context("the broker does not start")?, folder, address: String::new() };
         let Some(output) = broker.child.stdout.take() else { bail!("the broker has no output") };
@@ -55,19 +57,21 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        let process = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself.
-        let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
-        let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if asked.elapsed() > STOP_WAIT {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        // Nobody needs what it has: an orderly stop would write it to the disk.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
         // What cannot be removed is removed by the next start.
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes the folders of brokers whose run was killed.
+pub fn remove_leftovers(work_dir: &Path) {
+    let entries = fs::read_dir(work_dir).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        if entry.path().is_dir() {
+            // Whatever stays costs space, not figures.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }

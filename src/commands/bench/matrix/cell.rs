@@ -1,25 +1,28 @@
-//! One cell: its broker, its topic, producing, and consuming what was produced.
+//! One cell: a record at a time, producing all that can be, and consuming what was produced.
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
-use mainstem_client::ProducerConfig;
+use anyhow::ensure;
+use mainstem_client::{OffsetSpec, ProducerConfig};
 use serde::{Deserialize, Serialize};
 
-use super::broker::Broker;
-use crate::cluster::ClusterOptions;
-use crate::commands::bench::load::{self, Load, Reading};
-use crate::commands::bench::measure::{Cpu, Outcome};
+use super::bed::Bed;
+use crate::commands::bench::load::{self, Load};
+use crate::commands::bench::measure::{Outcome, Usage};
 use crate::commands::bench::options::buffer_bytes;
-use crate::commands::bench::produce::outcome_of;
-use crate::commands::bench::topic::BenchTopic;
+use crate::commands::bench::pace::Pace;
+use crate::commands::bench::reading::{self, Reading};
+use crate::output::progress::grouped;
 
-/// Creating ten thousand partitions takes a while.
-const TIMEOUT: Duration = Duration::from_secs(120);
 const BATCH_BYTES: usize = 128 * 1024;
+const CONSUMERS_MAX: u32 = 8;
 /// Consuming ends after as many times the producing.
 const CONSUME_TIMES: u32 = 2;
+/// The part of a cell's time in which acknowledgements are measured.
+const ACK_PART: u32 = 2;
+/// What a cell measures.
+pub const WORKS: [&str; 3] = ["ack", "produce", "consume"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
@@ -33,7 +36,21 @@ pub struct Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cell { layout, durability, partitions, size, producers } = self;
-        write!(f, "{layout}, {durability}, {partitions} partitions, {size} bytes, {producers} producers")
+        let count =
+            |number: u64, what: &str| format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" });
+        let partitions = count(*partitions as u64, "partition");
+        let (size, producers) = (count(u64::from(*size), "byte"), count(u64::from(*producers), "producer"));
+        write!(f, "{layout}, {durability}, {partitions}, {size}, {producers}")
+    }
+}
+
+impl Cell {
+    /// The settings of its topic.
+    pub fn config(&self) -> [(String, String); 2] {
+        [
+            ("mainstem.layout".to_owned(), self.layout.clone()),
+            ("mainstem.durability".to_owned(), self.durability.clone()),
+        ]
     }
 }
 
@@ -42,38 +59,31 @@ impl fmt::Display for Cell {
 pub struct ResultLine {
     #[serde(flatten)]
     pub cell: Cell,
-    pub outcome: Option<Outcome>,
-    /// Why there is none, and will be none.
-    pub skipped: Option<String>,
+    pub outcome: Outcome,
 }
 
 /// How much a cell does at most.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub duration: Duration,
     pub bytes: u64,
 }
 
-pub async fn measure(cell: &Cell, limits: Limits, work_dir: &Path) -> anyhow::Result<Vec<ResultLine>> {
-    let broker = Broker::start(work_dir)?;
-    let cluster = ClusterOptions::of(Some(broker.address.clone()), None, Some(TIMEOUT));
-    let client = cluster.connect().await?;
-    let config = [
-        ("mainstem.layout".to_owned(), cell.layout.clone()),
-        ("mainstem.durability".to_owned(), cell.durability.clone()),
-    ];
-    let line = |outcome, skipped| ResultLine { cell: cell.clone(), outcome, skipped };
-    let topic = match BenchTopic::create(&client, &cluster, cell.partitions, &config).await {
-        Ok(topic) => topic,
-        // A broker that does not have such a layout or durability.
-        Err(error) => return Ok(vec![line(None, Some(format!("{error:#}")))]),
-    };
-    let load = Load {
+impl Limits {
+    /// About how long a cell takes, without what it shares with others.
+    pub fn time(&self) -> Duration {
+        self.duration.mul_f64(2.2)
+    }
+}
+
+/// The results of a cell, in the order of [`WORKS`].
+pub async fn measure(bed: &mut Bed, cell: &Cell, limits: Limits) -> anyhow::Result<[Outcome; 3]> {
+    let mut load = Load {
         producers: cell.producers,
         size: cell.size,
-        rate: None,
+        pace: Pace::OneAtATime,
         count: Some((limits.bytes / u64::from(cell.size)).max(1)),
-        duration: Some(limits.duration),
+        duration: Some(limits.duration / ACK_PART),
         stamp: None,
         config: ProducerConfig {
             batch_size: BATCH_BYTES,
@@ -81,13 +91,25 @@ pub async fn measure(cell: &Cell, limits: Limits, work_dir: &Path) -> anyhow::Re
             ..ProducerConfig::default()
         },
     };
-    let cpu = Cpu::watch(Some(broker.process()));
-    let produced = load::produce(&cluster, &topic, &load).await?;
-    let produce = outcome_of("produce", &produced, cell.size, &cpu);
-    let reading =
-        Reading { consumers: cell.producers.min(8), count: None, duration: Some(limits.duration * CONSUME_TIMES) };
-    let cpu = Cpu::watch(Some(broker.process()));
-    let consumed = load::consume(&cluster, &topic, reading).await?;
-    let consume = cpu.outcome("consume", consumed.records, consumed.bytes, consumed.elapsed);
-    Ok(vec![line(Some(produce), None), line(Some(consume), None)])
+    let ack = produce(bed, "ack", &load).await?;
+    let consumers = cell.producers.min(CONSUMERS_MAX);
+    let readers = reading::readers(&bed.cluster, &bed.topics, consumers, OffsetSpec::Latest).await?;
+    load.pace = Pace::Full;
+    load.duration = Some(limits.duration);
+    let produced = produce(bed, "produce", &load).await?;
+    let usage = Usage::watch(Some(bed.broker.process()));
+    let reading = Reading { count: Some(produced.records), duration: Some(limits.duration * CONSUME_TIMES) };
+    let consumed = reading::run(&bed.cluster, &bed.topics, readers, reading).await?;
+    ensure!(consumed.records > 0, "nothing of {} records was consumed", produced.records);
+    Ok([ack, produced, usage.consumed(&consumed)])
+}
+
+async fn produce(bed: &mut Bed, work: &str, load: &Load) -> anyhow::Result<Outcome> {
+    let usage = Usage::watch(Some(bed.broker.process()));
+    let produced = load::produce(&bed.cluster, &bed.topics, load).await?;
+    let outcome = usage.produced(work, &produced, load);
+    bed.wrote(outcome.bytes);
+    let error = outcome.first_error.clone().unwrap_or_default();
+    ensure!(outcome.errors == 0, "{} records failed, the first one: {error}", outcome.errors);
+    Ok(outcome)
 }

@@ -1,216 +1,264 @@
-//! One page with all charts: lines over the number of partitions, one for each layout. It needs nothing but itself.
+//! One page with all charts, each the answer to a question. It needs nothing but itself, and no script.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::cell::ResultLine;
+use super::cell::{Cell, ResultLine};
+use super::chart::{Chart, Scale, Series, escape};
 use crate::commands::bench::measure::Outcome;
 
-const COLOURS: [&str; 4] = ["#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e"];
-const WIDTH: f64 = 330.0;
-const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 52.0;
-const BOTTOM: f64 = 26.0;
-const TOP: f64 = 26.0;
-const RIGHT: f64 = 10.0;
-const STYLE: &str = "body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1440px;padding:0 1rem;color:#212529;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}.charts{display:flex;flex-wrap:wrap;gap:12px}
-svg{border:1px solid #dee2e6;border-radius:6px}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
-td,th{padding:3px 10px;border-bottom:1px solid #dee2e6;text-align:right}td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
-.key span{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 6px 0 16px;vertical-align:-1px}p{max-width:70ch}";
+const STYLE: &str = "
+:root{color-scheme:light dark;--ground:#fff;--text:#212529;--soft:#495057;--line:#dee2e6;--c0:#0b7285;--c1:#d9480f;--c2:#5f3dc4;--c3:#2b8a3e}
+@media (prefers-color-scheme:dark){:root{--ground:#16191d;--text:#e9ecef;--soft:#adb5bd;--line:#343a40;--c0:#3bc9db;--c1:#ff922b;--c2:#b197fc;--c3:#69db7c}}
+body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1180px;padding:1rem;color:var(--text);background:var(--ground)}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin:2rem 0 .4rem}p{max-width:75ch;margin:.3rem 0}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr));gap:14px;margin-top:.6rem}
+figure{margin:0;border:1px solid var(--line);border-radius:8px;padding:8px 10px;min-width:0}
+figure p,figcaption{font-size:.85rem;color:var(--soft)}figcaption strong{color:var(--text);display:block}
+.key span{margin-right:12px;white-space:nowrap}.key i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:5px;background:currentColor}
+svg{width:100%;height:auto;display:block}svg text{font-size:11px;fill:var(--soft)}svg line{stroke:var(--line)}
+polyline{fill:none;stroke:currentColor;stroke-width:2}circle{fill:currentColor}
+.c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}
+summary{cursor:pointer;margin-top:2rem;font-weight:600}.wide{overflow-x:auto}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.8rem;margin-top:.6rem}
+td,th{padding:3px 9px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}
+";
 
-/// What a chart shows of an outcome.
+/// What is looked at, where not all is: the nearest that was measured.
+const SIZE: u32 = 1024;
+const PRODUCERS: u32 = 8;
+
+/// A figure of an outcome.
+#[derive(Clone, Copy)]
 struct Measure {
-    title: &'static str,
     work: &'static str,
     unit: &'static str,
+    scale: Scale,
     of: fn(&Outcome) -> Option<f64>,
 }
 
-const MEASURES: [Measure; 4] = [
-    Measure { title: "Producing", work: "produce", unit: "MB/s", of: |outcome| Some(outcome.mb_per_second) },
-    Measure { title: "Consuming", work: "consume", unit: "MB/s", of: |outcome| Some(outcome.mb_per_second) },
-    Measure {
-        title: "Acknowledgement of a producer that sends all it can, 99 of 100",
-        work: "produce",
-        unit: "ms",
-        of: |outcome| outcome.ack_latency.map(|latency| latency.p99_us as f64 / 1e3),
-    },
-    Measure {
-        title: "CPU of the broker for each GB produced",
-        work: "produce",
-        unit: "s",
-        of: |outcome| outcome.broker_cpu_s_per_gb,
-    },
-];
+const PRODUCE_RATE: Measure =
+    Measure { work: "produce", unit: "MB/s", scale: Scale::Linear, of: |outcome| Some(outcome.mb_per_second) };
+const CONSUME_RATE: Measure = Measure { work: "consume", ..PRODUCE_RATE };
+const PRODUCE_CPU: Measure =
+    Measure { work: "produce", unit: "CPU s/GB", scale: Scale::Linear, of: |outcome| outcome.broker_cpu_s_per_gb };
+const CONSUME_CPU: Measure = Measure { work: "consume", ..PRODUCE_CPU };
+const ACK_P50: Measure = Measure {
+    work: "ack",
+    unit: "ms",
+    scale: Scale::Log,
+    of: |outcome| outcome.ack_latency.map(|latency| latency.p50_us as f64 / 1e3),
+};
+const ACK_P99: Measure =
+    Measure { of: |outcome| outcome.ack_latency.map(|latency| latency.p99_us as f64 / 1e3), ..ACK_P50 };
+const ACK_RATE: Measure =
+    Measure { work: "ack", unit: "records/s", scale: Scale::Log, of: |outcome| Some(outcome.records_per_second) };
 
-pub fn render(lines: &[ResultLine]) -> String {
-    let layouts: BTreeSet<&str> = lines.iter().map(|line| line.cell.layout.as_str()).collect();
-    let layouts: Vec<&str> = layouts.into_iter().collect();
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Mainstem: bench matrix</title><style>{STYLE}</style>\n\
-         <h1>Mainstem: bench matrix</h1>\n<p>{} Every point is a broker of its own with an empty folder; producers send batches \
-         of at most 128 KiB. Lines over the number of partitions, one for each layout.</p>\n<p class=\"key\">",
-        escape(&machine())
+/// What lies across a chart.
+#[derive(Clone, Copy)]
+struct Across {
+    what: &'static str,
+    of: fn(&Cell) -> u32,
+}
+
+const PARTITIONS: Across = Across { what: "partitions", of: |cell| cell.partitions as u32 };
+const BY_PRODUCERS: Across = Across { what: "producers", of: |cell| cell.producers };
+const SIZES: Across = Across { what: "bytes a record", of: |cell| cell.size };
+
+type NameOf = fn(&Cell) -> &str;
+
+/// What a line is drawn for.
+const LAYOUT: NameOf = |cell| &cell.layout;
+const DURABILITY: NameOf = |cell| &cell.durability;
+
+struct Page<'a> {
+    lines: &'a [ResultLine],
+    text: String,
+}
+
+pub fn render(lines: &[ResultLine], machine: &str) -> String {
+    let head = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Mainstem: bench matrix</title><style>{STYLE}</style></head><body>\n<h1>Mainstem: when does which layout win?</h1>\n\
+         <p>{}</p>\n<p>Broker and clients share the machine. Batches have at most 128 KiB; a consumer reads what was produced just \
+         before. Under each chart: the first and the last column of each line, and the last as a part of the first.</p>\n",
+        escape(machine)
     );
-    for (index, layout) in layouts.iter().enumerate() {
-        let _ = write!(page, "<span style=\"background:{}\"></span>{}", colour(index), escape(layout));
-    }
-    page.push_str("</p>\n");
-    for measure in &MEASURES {
-        section(&mut page, measure, lines, &layouts);
-    }
-    table(&mut page, lines);
-    page.push_str("</html>\n");
-    page
+    let mut page = Page { lines, text: head };
+    page.questions();
+    page.all();
+    page.table();
+    page.text.push_str("</body></html>\n");
+    page.text
 }
 
-fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
-}
-
-fn section(page: &mut String, measure: &Measure, lines: &[ResultLine], layouts: &[&str]) {
-    let kinds: BTreeSet<(&str, u32, u32)> =
-        lines.iter().map(|line| (line.cell.durability.as_str(), line.cell.size, line.cell.producers)).collect();
-    let _ = writeln!(page, "<h2>{}, {}</h2>\n<div class=\"charts\">", measure.title, measure.unit);
-    for (durability, size, producers) in kinds {
-        let of_layout = |layout: &&str| -> Vec<(i32, f64)> {
-            let mine = lines.iter().filter(|line| {
-                let cell = &line.cell;
-                cell.layout == **layout
-                    && (cell.durability.as_str(), cell.size, cell.producers) == (durability, size, producers)
-            });
-            let outcomes = mine.filter_map(|line| Some((line.cell.partitions, line.outcome.as_ref()?)));
-            let of_work = outcomes.filter(|(_, outcome)| outcome.work == measure.work);
-            let mut points: Vec<_> =
-                of_work.filter_map(|(count, outcome)| Some((count, (measure.of)(outcome)?))).collect();
-            points.sort_by_key(|(count, _)| *count);
-            points
+impl Page<'_> {
+    fn questions(&mut self) {
+        let (size, producers) = (self.nearest(SIZE, SIZES), self.nearest(PRODUCERS, BY_PRODUCERS));
+        let (one, few) = (self.nearest(1, BY_PRODUCERS), self.nearest(1, PARTITIONS));
+        let durabilities = self.names(DURABILITY);
+        let layouts = self.names(LAYOUT);
+        let by_durability = |page: &Self, measure: Measure, producers: u32| -> Vec<Chart> {
+            let chart = |name: &String| {
+                let title = format!("{}, {name}, {size} bytes, {producers} producers", measure.work);
+                let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (name, size, producers);
+                page.chart(title, measure, PARTITIONS, LAYOUT, mine)
+            };
+            durabilities.iter().map(chart).collect()
         };
-        let series: Vec<_> = layouts.iter().map(of_layout).collect();
-        if series.iter().any(|points| !points.is_empty()) {
-            let title = format!("{durability}, {size} bytes, {producers} producers");
-            chart(page, &title, &series, layouts);
+        let rates = by_durability(self, PRODUCE_RATE, producers);
+        self.section("Does producing slow down with the number of partitions?", rates);
+        let rates = by_durability(self, CONSUME_RATE, producers);
+        self.section("Does consuming slow down with the number of partitions?", rates);
+        self.section("What does a gigabyte cost the broker?", self.costs(size, producers, few));
+        let mut acks = by_durability(self, ACK_P50, one);
+        acks.iter_mut().for_each(|chart| chart.title = format!("half of them within: {}", chart.title));
+        let mut slow = by_durability(self, ACK_P99, one);
+        slow.iter_mut().for_each(|chart| chart.title = format!("99 of 100 within: {}", chart.title));
+        acks.append(&mut slow);
+        self.section("How long does a producer wait that sends one record at a time?", acks);
+        let mut costs = Vec::new();
+        for (measure, how) in [(ACK_RATE, "one record at a time"), (PRODUCE_RATE, "all they can")] {
+            for layout in &layouts {
+                let title = format!("{how}, {layout}, {few} partitions, {size} bytes");
+                let mine = |cell: &Cell| (&cell.layout, cell.partitions as u32, cell.size) == (layout, few, size);
+                costs.push(self.chart(title, measure, BY_PRODUCERS, DURABILITY, mine));
+            }
         }
+        self.section("What does durability cost, and how much do producers share?", costs);
     }
-    page.push_str("</div>\n");
-}
 
-fn chart(page: &mut String, title: &str, series: &[Vec<(i32, f64)>], layouts: &[&str]) {
-    let columns: BTreeSet<i32> = series.iter().flatten().map(|(count, _)| *count).collect();
-    let columns: Vec<i32> = columns.into_iter().collect();
-    let top = round_up(series.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max));
-    let x = |count: i32| {
-        let place = columns.iter().position(|one| *one == count).unwrap_or(0) as f64;
-        let steps = columns.len().saturating_sub(1).max(1) as f64;
-        let middle = if columns.len() == 1 { 0.5 } else { place / steps };
-        LEFT + 14.0 + middle * (WIDTH - LEFT - RIGHT - 28.0)
-    };
-    let y = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP);
-    let _ = write!(
-        page,
-        "<svg width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{0}\" font-family=\"system-ui,sans-serif\" font-size=\"11\" fill=\"#495057\">\
-         <text x=\"10\" y=\"16\" font-size=\"12\" fill=\"#212529\">{0}</text>",
-        escape(title)
-    );
-    for part in 0..=4 {
-        let value = top * f64::from(part) / 4.0;
-        let _ = write!(
-            page,
-            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{1:.1}\" y2=\"{1:.1}\" stroke=\"#e9ecef\"/><text x=\"{2:.1}\" y=\"{3:.1}\" text-anchor=\"end\">{4}</text>",
-            WIDTH - RIGHT,
-            y(value),
-            LEFT - 6.0,
-            y(value) + 4.0,
-            number(value)
-        );
-    }
-    for count in &columns {
-        let _ = write!(
-            page,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{count}</text>",
-            x(*count),
-            HEIGHT - 8.0
-        );
-    }
-    for (index, points) in series.iter().enumerate() {
-        let line: Vec<String> =
-            points.iter().map(|(count, value)| format!("{:.1},{:.1}", x(*count), y(*value))).collect();
-        let _ = write!(
-            page,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>",
-            line.join(" "),
-            colour(index)
-        );
-        for (count, value) in points {
-            let _ = write!(
-                page,
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{}\"><title>{}, {count} partitions: {}</title></circle>",
-                x(*count),
-                y(*value),
-                colour(index),
-                escape(layouts[index]),
-                number(*value)
-            );
+    fn costs(&self, size: u32, producers: u32, few: u32) -> Vec<Chart> {
+        let durability = self.names(DURABILITY).into_iter().next().unwrap_or_default();
+        let mut charts = Vec::new();
+        for measure in [PRODUCE_CPU, CONSUME_CPU] {
+            let title = format!("{}, {durability}, {size} bytes, {producers} producers", measure.work);
+            let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (&durability, size, producers);
+            charts.push(self.chart(title, measure, PARTITIONS, LAYOUT, mine));
+            let title = format!("{}, {durability}, {few} partitions, {producers} producers", measure.work);
+            let of = |cell: &Cell| (cell.partitions as u32, cell.producers) == (few, producers);
+            let mine = |cell: &Cell| cell.durability == durability && of(cell);
+            charts.push(self.chart(title, measure, SIZES, LAYOUT, mine));
         }
+        charts
     }
-    page.push_str("</svg>\n");
-}
 
-/// The next of 1, 2, 2.5, 5, 10, …
-fn round_up(value: f64) -> f64 {
-    if value <= 0.0 {
-        return 1.0;
+    /// Everything over the number of partitions, for who wants to look closer.
+    fn all(&mut self) {
+        let kinds: BTreeSet<(&str, u32, u32)> = self
+            .lines
+            .iter()
+            .map(|line| (line.cell.durability.as_str(), line.cell.size, line.cell.producers))
+            .collect();
+        self.text.push_str("<details><summary>Every combination, over the number of partitions</summary>\n");
+        for (question, measure) in [
+            ("Producing", PRODUCE_RATE),
+            ("Consuming", CONSUME_RATE),
+            ("Acknowledgements of one record at a time, 99 of 100", ACK_P99),
+            ("CPU of the broker for each GB produced", PRODUCE_CPU),
+            ("CPU of the broker for each GB consumed", CONSUME_CPU),
+        ] {
+            let chart = |kind: &(&str, u32, u32)| {
+                let (durability, size, producers) = *kind;
+                let title = format!("{durability}, {size} bytes, {producers} producers");
+                let mine = move |cell: &Cell| {
+                    (cell.durability.as_str(), cell.size, cell.producers) == (durability, size, producers)
+                };
+                self.chart(title, measure, PARTITIONS, LAYOUT, mine)
+            };
+            let charts = kinds.iter().map(chart).collect();
+            self.section(question, charts);
+        }
+        self.text.push_str("</details>\n");
     }
-    let power = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|step| step * power).find(|top| *top >= value).unwrap_or(10.0 * power)
-}
 
-fn number(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        value if value < 10.0 => format!("{value:.2}"),
-        value if value < 100.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
+    fn section(&mut self, question: &str, charts: Vec<Chart>) {
+        let charts: Vec<Chart> = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
+        if charts.is_empty() {
+            return;
+        }
+        let _ = writeln!(self.text, "<section><h2>{question}</h2>\n<div class=\"charts\">");
+        charts.iter().for_each(|chart| chart.render(&mut self.text));
+        self.text.push_str("</div></section>\n");
     }
-}
 
-fn table(page: &mut String, lines: &[ResultLine]) {
-    page.push_str("<h2>All figures</h2>\n<table><tr><th>layout<th>durability<th>partitions<th>bytes<th>producers<th>work<th>MB/s<th>records/s<th>ack p50 ms<th>ack p99 ms<th>client CPU s/GB<th>broker CPU s/GB</tr>\n");
-    for ResultLine { cell, outcome, skipped } in lines {
-        let _ = write!(
-            page,
-            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}",
-            escape(&cell.layout),
-            escape(&cell.durability),
-            cell.partitions,
-            cell.size,
-            cell.producers
+    /// A line for each name among the cells that are `mine`.
+    fn chart(
+        &self,
+        title: String,
+        measure: Measure,
+        across: Across,
+        name_of: NameOf,
+        mine: impl Fn(&Cell) -> bool,
+    ) -> Chart {
+        let mine: Vec<(&Cell, f64)> = self
+            .lines
+            .iter()
+            .filter(|line| mine(&line.cell) && line.outcome.work == measure.work)
+            .filter_map(|line| Some((&line.cell, (measure.of)(&line.outcome)?)))
+            .collect();
+        let columns: BTreeSet<u32> = mine.iter().map(|(cell, _)| (across.of)(cell)).collect();
+        let columns: Vec<u32> = columns.into_iter().collect();
+        // A name has the same colour in all charts.
+        let series = self.names(name_of).into_iter().enumerate().map(|(number, name)| {
+            let value = |column: &u32| {
+                let of = |cell: &Cell| name_of(cell) == name && (across.of)(cell) == *column;
+                mine.iter().find(|(cell, _)| of(cell)).map(|(_, value)| *value)
+            };
+            Series { colour: number % 4, values: columns.iter().map(value).collect(), name }
+        });
+        let series = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
+        Chart { title, unit: measure.unit, across: across.what, columns, series, scale: measure.scale }
+    }
+
+    /// In the order in which they were measured first.
+    fn names(&self, name_of: NameOf) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for line in self.lines {
+            if !names.iter().any(|name| name == name_of(&line.cell)) {
+                names.push(name_of(&line.cell).to_owned());
+            }
+        }
+        names
+    }
+
+    fn nearest(&self, wanted: u32, across: Across) -> u32 {
+        let values = self.lines.iter().map(|line| (across.of)(&line.cell));
+        values.min_by_key(|value| value.abs_diff(wanted)).unwrap_or(wanted)
+    }
+
+    fn table(&mut self) {
+        self.text.push_str(
+            "<details><summary>All figures</summary><div class=\"wide\"><table><thead><tr><th>layout</th><th>durability</th>\
+             <th>partitions</th><th>bytes</th><th>producers</th><th>work</th><th>MB/s</th><th>records/s</th><th>ack p50 ms</th>\
+             <th>ack p99 ms</th><th>client CPU s/GB</th><th>broker CPU s/GB</th></tr></thead><tbody>\n",
         );
-        let Some(outcome) = outcome else {
-            let _ =
-                writeln!(page, "<td colspan=\"7\">left out: {}</tr>", escape(skipped.as_deref().unwrap_or_default()));
-            continue;
-        };
-        let ms = |us: Option<u64>| us.map_or(String::new(), |us| format!("{:.2}", us as f64 / 1e3));
-        let cpu = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
-        let _ = writeln!(
-            page,
-            "<td>{}<td>{:.1}<td>{:.0}<td>{}<td>{}<td>{}<td>{}</tr>",
-            escape(&outcome.work),
-            outcome.mb_per_second,
-            outcome.records_per_second,
-            ms(outcome.ack_latency.map(|latency| latency.p50_us)),
-            ms(outcome.ack_latency.map(|latency| latency.p99_us)),
-            cpu(outcome.client_cpu_s_per_gb),
-            cpu(outcome.broker_cpu_s_per_gb)
-        );
+        for ResultLine { cell, outcome } in self.lines {
+            let ms = |us: Option<u64>| us.map_or(String::new(), |us| format!("{:.2}", us as f64 / 1e3));
+            let cpu = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+            let figures = [
+                escape(&cell.layout),
+                escape(&cell.durability),
+                cell.partitions.to_string(),
+                cell.size.to_string(),
+                cell.producers.to_string(),
+                escape(&outcome.work),
+                format!("{:.1}", outcome.mb_per_second),
+                format!("{:.0}", outcome.records_per_second),
+                ms(outcome.ack_latency.map(|latency| latency.p50_us)),
+                ms(outcome.ack_latency.map(|latency| latency.p99_us)),
+                cpu(outcome.client_cpu_s_per_gb),
+                cpu(outcome.broker_cpu_s_per_gb),
+            ];
+            let _ = writeln!(self.text, "<tr><td>{}</td></tr>", figures.join("</td><td>"));
+        }
+        self.text.push_str("</tbody></table></div></details>\n");
     }
-    page.push_str("</table>\n");
 }
 
-/// What the figures were measured on.
-fn machine() -> String {
+/// What the figures are measured on.
+pub fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("unknown processor", |(_, model)| model.trim());
@@ -224,34 +272,6 @@ fn machine() -> String {
     )
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
-mod tests {
-    use super::super::cell::Cell;
-    use super::*;
-    use crate::commands::bench::measure::Cpu;
-    use std::time::Duration;
-
-    #[test]
-    fn the_page_has_a_line_for_each_layout_and_fetches_nothing() {
-        let line = |layout: &str, partitions| ResultLine {
-            cell: Cell { layout: layout.to_owned(), durability: "os".to_owned(), partitions, size: 100, producers: 1 },
-            outcome: Some(Cpu::watch(None).outcome("produce", 10, 1_000_000, Duration::from_secs(1))),
-            skipped: None,
-        };
-        let page = render(&[line("partition", 1), line("partition", 64), line("<shared>", 1)]);
-        assert_eq!(page.matches("<polyline").count(), 2, "{page}");
-        assert!(page.contains("&lt;shared&gt;") && !page.contains("<shared>"));
-        for fetched in ["http:", "https:", "<script", "src=", "@import", "url("] {
-            assert!(!page.contains(fetched), "{fetched}");
-        }
-    }
-
-    #[test]
-    fn the_top_of_a_chart_is_a_round_number_above_all() {
-        assert_eq!([0.0, 0.7, 1.0, 230.0, 260.0].map(round_up), [1.0, 1.0, 1.0, 250.0, 500.0]);
-    }
-}
+#[path = "page_tests.rs"]
+mod tests;

@@ -1,49 +1,113 @@
-//! The results: lines in a file, each written as soon as it is known.
+//! The results: a file whose first line says how they were measured; then a line for each, written as soon as it is known.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, ResultLine};
-use crate::output::Table;
+use super::cell::{Cell, Limits, ResultLine, WORKS};
+use crate::output::{Table, note};
+
+/// The version of the file; another one is refused.
+const FORMAT: u32 = 2;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Head {
+    mainstem_bench_matrix: u32,
+    cell_ms: u64,
+    cell_megabytes: u64,
+    machine: String,
+    /// When the program was built, as far as its file tells: seconds since 1970.
+    program: u64,
+}
 
 pub struct Results {
+    /// Locked: nobody else works in the folder.
     file: File,
+    head: Head,
     lines: Vec<ResultLine>,
 }
 
 impl Results {
-    pub fn open(path: &Path) -> Result<Results> {
+    pub fn open(path: &Path, limits: Limits, machine: String) -> Result<Results> {
         let failed = || format!("{} cannot be used", path.display());
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).with_context(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            bail!("{} is in use: another `bench matrix` works in this folder; give another --work-dir", path.display());
+        }
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(failed)?;
-        if !text.is_empty() && !text.ends_with('\n') {
+        let head = Head {
+            mainstem_bench_matrix: FORMAT,
+            cell_ms: limits.duration.as_millis() as u64,
+            cell_megabytes: limits.bytes / 1_000_000,
+            machine,
+            program: program(),
+        };
+        let Some((first, rest)) = text.split_once('\n') else {
+            // Half a line is all that a run left that was killed at once.
+            ensure!(text.is_empty() || text.starts_with("{\"mainstem_"), "{}", strange(path));
+            file.set_len(0).with_context(failed)?;
+            let mut results = Results { file, head: head.clone(), lines: Vec::new() };
+            results.write(&head)?;
+            return Ok(results);
+        };
+        let found: Head = serde_json::from_str(first).ok().with_context(|| strange(path))?;
+        ensure!(found.mainstem_bench_matrix == FORMAT, "{}", strange(path));
+        ensure!(
+            (found.cell_ms, found.cell_megabytes) == (head.cell_ms, head.cell_megabytes),
+            "{} has cells of {} ms and at most {} MB: give --cell-duration {}ms --cell-megabytes {} to go on with it, or \
+             another --work-dir",
+            path.display(),
+            found.cell_ms,
+            found.cell_megabytes,
+            found.cell_ms,
+            found.cell_megabytes
+        );
+        for (what, same) in [("machine", found.machine == head.machine), ("build", found.program == head.program)] {
+            if !same {
+                note(&format!("the figures in {} are of another {what}; new ones are added to them", path.display()));
+            }
+        }
+        if !rest.is_empty() && !rest.ends_with('\n') {
             // Half a line of a run that was killed: what follows begins anew.
             file.write_all(b"\n").with_context(failed)?;
         }
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok(Results { file, lines })
+        let lines = rest.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok(Results { file, head: found, lines })
     }
 
     pub fn lines(&self) -> &[ResultLine] {
         &self.lines
     }
 
-    /// Whether a cell was measured: producing and consuming, or found to be impossible.
-    pub fn has(&self, cell: &Cell) -> bool {
-        let found: Vec<_> = self.lines.iter().filter(|line| line.cell == *cell).collect();
-        found.len() >= 2 || found.iter().any(|line| line.skipped.is_some())
+    pub fn machine(&self) -> &str {
+        &self.head.machine
     }
 
-    pub fn add(&mut self, line: ResultLine) -> Result<()> {
-        let mut text = serde_json::to_string(&line)?;
-        text.push('\n');
-        self.file.write_all(text.as_bytes()).context("a result cannot be written")?;
-        self.lines.push(line);
+    /// Whether all of a cell was measured.
+    pub fn has(&self, cell: &Cell) -> bool {
+        WORKS.iter().all(|work| self.lines.iter().any(|line| line.cell == *cell && line.outcome.work == *work))
+    }
+
+    /// Adds all results of a cell. Those of a former, incomplete measurement are forgotten by the next start, too: the last ones count.
+    pub fn add(&mut self, lines: Vec<ResultLine>) -> Result<()> {
+        for line in lines {
+            self.write(&line)?;
+            self.lines.retain(|old| old.cell != line.cell || old.outcome.work != line.outcome.work);
+            self.lines.push(line);
+        }
         Ok(())
+    }
+
+    fn write(&mut self, line: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).context("a result cannot be written")
     }
 
     pub fn json(&self) -> Result<String> {
@@ -66,8 +130,7 @@ impl Results {
             "BROKER CPU S/GB",
         ];
         let mut table = Table::new(&head);
-        for ResultLine { cell, outcome, .. } in &self.lines {
-            let Some(outcome) = outcome else { continue };
+        for ResultLine { cell, outcome } in &self.lines {
             let ms = |us: Option<u64>| us.map_or(String::new(), |us| format!("{:.2}", us as f64 / 1e3));
             let latency = outcome.ack_latency;
             table.row(vec![
@@ -88,30 +151,76 @@ impl Results {
     }
 }
 
+fn strange(path: &Path) -> String {
+    format!(
+        "{} is not a file of this version of `bench matrix`: give another --work-dir, or remove the file",
+        path.display()
+    )
+}
+
+fn program() -> u64 {
+    let changed = std::env::current_exe().and_then(std::fs::metadata).and_then(|metadata| metadata.modified());
+    changed.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::bench::measure::Usage;
+    use std::time::Duration;
+
+    const LIMITS: Limits = Limits { duration: Duration::from_millis(1500), bytes: 10_000_000 };
+
+    fn open(path: &Path) -> Result<Results> {
+        Results::open(path, LIMITS, "a machine".to_owned())
+    }
+
+    fn lines(layout: &str) -> Vec<ResultLine> {
+        let (layout, durability) = (layout.to_owned(), "os".to_owned());
+        let cell = Cell { layout, durability, partitions: 1, size: 100, producers: 1 };
+        let outcome = |work: &&str| Usage::watch(None).outcome(work, 1, 100, Duration::from_secs(1));
+        WORKS.iter().map(|work| ResultLine { cell: cell.clone(), outcome: outcome(work) }).collect()
+    }
 
     #[test]
-    fn cells_that_are_in_the_file_are_known_and_half_a_line_costs_only_itself() {
+    fn cells_that_are_in_the_file_are_known_and_half_a_line_costs_only_its_cell() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("matrix.jsonl");
-        let cell = |layout: &str| Cell {
-            layout: layout.to_owned(),
-            durability: "os".to_owned(),
-            partitions: 1,
-            size: 100,
-            producers: 1,
-        };
-        let mut results = Results::open(&path).unwrap();
-        let skipped = ResultLine { cell: cell("shared"), outcome: None, skipped: Some("no such layout".to_owned()) };
-        results.add(skipped.clone()).unwrap();
+        let (shared, topic) = (lines("shared"), lines("topic"));
+        let mut results = open(&path).unwrap();
+        results.add(shared.clone()).unwrap();
+        results.add(topic[..2].to_vec()).unwrap();
+        assert!(open(&path).is_err_and(|error| error.to_string().contains("in use")), "one at a time");
         drop(results);
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"layout\":\"to").unwrap();
-        let mut results = Results::open(&path).unwrap();
-        assert_eq!(results.lines(), [skipped]);
-        assert!(results.has(&cell("shared")) && !results.has(&cell("topic")));
-        results.add(ResultLine { cell: cell("topic"), outcome: None, skipped: Some("none".to_owned()) }).unwrap();
-        assert!(Results::open(&path).unwrap().has(&cell("topic")));
+        let mut results = open(&path).unwrap();
+        assert_eq!(results.lines(), [shared.clone(), topic[..2].to_vec()].concat());
+        assert!(results.has(&shared[0].cell) && !results.has(&topic[0].cell));
+        results.add(topic.clone()).unwrap();
+        assert_eq!(results.lines(), [shared, topic.clone()].concat(), "nothing is there twice");
+        drop(results);
+        assert!(open(&path).unwrap().has(&topic[0].cell));
+    }
+
+    #[test]
+    fn figures_that_do_not_belong_together_are_not_mixed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("matrix.jsonl");
+        drop(open(&path).unwrap());
+        let other = Limits { duration: Duration::from_secs(5), ..LIMITS };
+        let refused = Results::open(&path, other, String::new()).err().unwrap().to_string();
+        assert!(refused.contains("--cell-duration 1500ms --cell-megabytes 10 "), "{refused}");
+        for strange in [
+            "{\"layout\":\"topic\",\"outcome\":null,\"skipped\":\"no\"}\n",
+            "a,b\n",
+            "text",
+            "{\"mainstem_bench_matrix\":1}\n",
+        ] {
+            std::fs::write(&path, strange).unwrap();
+            let refused = open(&path).err().unwrap().to_string();
+            assert!(refused.contains("this version"), "{refused}");
+        }
+        std::fs::write(&path, "{\"mainstem_ben").unwrap();
+        assert!(open(&path).is_ok(), "a run that was killed at once");
     }
 }
