@@ -348,17 +348,41 @@ fn a_folder_in_use_is_refused_and_one_of_a_killed_broker_is_only_unclean() {
     }
 }
 
+/// Lives of a broker, each of which begins an epoch and writes snapshots of the metadata, and ends so.
+fn live_with_snapshots(folder: &Path, lives: usize, end: impl Fn(Server)) {
+    for _ in 0..lives {
+        let server = Server::start(folder, &["--set", "metadata.log.max.record.bytes.between.snapshots=1"]);
+        let name = format!("t{}", server.id());
+        let create = ["topic", "create", &name, "--bootstrap-server", &server.address()];
+        assert!(mainstem(&create).output().unwrap().status.success());
+        end(server);
+    }
+}
+
+fn stop(server: Server) {
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
 #[test]
 fn a_metadata_log_that_begins_with_a_snapshot_of_a_later_epoch_is_sound() {
     let folder = tempfile::tempdir().unwrap();
-    let snapshots = ["--set", "metadata.log.max.record.bytes.between.snapshots=1"];
-    // Each start is an epoch, each topic a snapshot; the two newest stay.
-    for number in 0..4 {
-        let server = Server::start(folder.path(), &snapshots);
-        let create = ["topic", "create", &format!("t{number}"), "--bootstrap-server", &server.address()];
-        assert!(mainstem(&create).output().unwrap().status.success());
-        server.signal("TERM");
-        assert_eq!(server.exit_code(), Some(0));
+    live_with_snapshots(folder.path(), 4, stop);
+    let (code, lines) = verify(folder.path());
+    assert_eq!(code, Some(0), "{lines:?}");
+}
+
+#[test]
+fn epochs_of_killed_lives_are_noted_although_a_snapshot_spares_the_recovery_their_records() {
+    let folder = tempfile::tempdir().unwrap();
+    live_with_snapshots(folder.path(), 1, stop);
+    live_with_snapshots(folder.path(), 3, Server::kill);
+    stop(Server::start(folder.path(), &[]));
+    let epochs = fs::read_to_string(folder.path().join("__cluster_metadata-0/leader-epoch-checkpoint")).unwrap();
+    let batches = batches(&folder.path().join("__cluster_metadata-0/00000000000000000000.log"));
+    for epoch in 2..=5 {
+        let first = number(batches.iter().find(|batch| batch["leader_epoch"] == epoch).unwrap(), "base_offset");
+        assert!(epochs.lines().any(|line| line == format!("{epoch} {first}")), "{epoch} begins at {first}: {epochs}");
     }
     let (code, lines) = verify(folder.path());
     assert_eq!(code, Some(0), "{lines:?}");

@@ -38,6 +38,10 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Ve
     let known = read_checkpoints(check, folder);
     let mut files = BTreeMap::new();
     let log = folder.join("commitlog");
+    if known.is_none() && !check.facts.clean && matches!(check.fs.exists(&log), Ok(false)) {
+        check.report.note("unclean", About::file(folder), "a new partition group, of which only the folder was made");
+        return;
+    }
     for entry in list(check.fs, &log, check.report) {
         let path = log.join(&entry.name);
         let name = entry.name.to_string_lossy().into_owned();

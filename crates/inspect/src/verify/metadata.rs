@@ -59,8 +59,9 @@ impl Cluster {
         self.config(topic, "index.interval.bytes").and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT)
     }
 
-    /// The partitions of a node, save those that are in another folder of its, each with whether it has files of its own for sure.
-    pub(super) fn partitions_of(&self, node: i32, folder: Option<TopicId>) -> Vec<(TopicPartition, bool)> {
+    /// The partitions of a node, save those that are in another folder of its, each with whether it has files of its own for sure, and
+    /// whether its first leader still leads.
+    pub(super) fn partitions_of(&self, node: i32, folder: Option<TopicId>) -> Vec<(TopicPartition, bool, bool)> {
         let no_folder = [DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST];
         let is_here = |id: &TopicId| no_folder.contains(id) || folder.is_none_or(|folder| folder == *id);
         let is_ours = |partition: &PartitionImage| {
@@ -72,9 +73,10 @@ impl Cluster {
             let layout = self.config(&topic.name, "mainstem.layout");
             let in_files = layout.is_none_or(|layout| layout == "partition");
             let ours = topic.partitions.iter().filter(|(_, partition)| is_ours(partition));
-            all.extend(
-                ours.map(|(index, _)| (TopicPartition::new(topic.name.clone(), PartitionIndex(*index)), in_files)),
-            );
+            all.extend(ours.map(|(index, partition)| {
+                let name = TopicPartition::new(topic.name.clone(), PartitionIndex(*index));
+                (name, in_files, partition.leader_epoch == 0)
+            }));
         }
         all
     }

@@ -166,12 +166,13 @@ impl Check<'_, '_, '_> {
     fn missing_partitions(&mut self, found: &[TopicPartition]) {
         let Some(node) = self.facts.node.filter(|_| self.cluster.is_whole()) else { return };
         let found: std::collections::HashSet<&TopicPartition> = found.iter().collect();
-        for (partition, in_files) in self.cluster.partitions_of(node, self.facts.directory) {
+        for (partition, in_files, is_new) in self.cluster.partitions_of(node, self.facts.directory) {
             if found.contains(&partition) {
                 continue;
             }
-            // A broker may be killed before it has made the folder of a new partition.
-            let had_files = self.facts.clean || self.facts.high_watermark(&partition).is_some();
+            // A broker may be killed before it has made the folder of a new partition; what the checkpoints say then is of an earlier
+            // one of that name. One that has seen a start is not new: each begins an epoch.
+            let had_files = self.facts.clean || self.facts.high_watermark(&partition).is_some() && !is_new;
             if in_files && had_files {
                 let detail = "the metadata gives this node the partition, and its folder is not there: all of its records are missing";
                 self.report.finding("partition-missing", About::partition(&partition), detail);

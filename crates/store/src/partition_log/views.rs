@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::active_index::{ActiveIndex, IndexTail};
+use super::epochs::Epochs;
 use super::headers::{self, Step, Walked};
 use super::index_file;
 use super::producers::Producers;
@@ -156,6 +157,19 @@ impl SegmentFile<'_> {
             if failed.is_ok() { Step::Next } else { Step::Stop }
         })?;
         failed
+    }
+
+    /// Notes the leader epochs of the batches of offsets `from..upper`.
+    pub(crate) fn note_epochs(&self, epochs: &mut Epochs, from: Offset, upper: Offset) -> io::Result<()> {
+        let Some((start, _)) = self.locate(from)? else { return Ok(()) };
+        headers::walk(self.file, start, self.len, |_, header| {
+            if header.base_offset >= upper {
+                return Step::Stop;
+            }
+            epochs.assign(header.leader_epoch, header.base_offset);
+            Step::Next
+        })?;
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use super::{METADATA_FILE, Opening, io_error};
 use crate::error::OpenError;
 use crate::formats::{names, partition_metadata, transaction_index};
 use crate::partition_log::active_index::ActiveIndex;
+use crate::partition_log::epochs::Epochs;
 use crate::partition_log::listing::remove_if_present;
 use crate::partition_log::producers::Producers;
 use crate::partition_log::{segment_base, snapshots};
@@ -85,6 +86,18 @@ impl Opening<'_> {
         producers.end = offset;
         producers.expire(self.env.clock.wall_ms(), self.config.producer_id_expiration_ms);
         Ok((producers, used))
+    }
+
+    /// The epochs that began before a scan begins. Where that is above the recovery point, the file may be behind: the headers tell.
+    pub(super) fn epochs_before(&self, start: &ScanStart) -> Result<Epochs, OpenError> {
+        let mut epochs = self.epochs.clone().unwrap_or_default();
+        let from = self.facts.recovery_point.unwrap_or(Offset::ZERO);
+        let segments = &self.listing.segments;
+        let index = segments.partition_point(|base| *base <= from).saturating_sub(1);
+        for base in segments[index..].iter().filter(|_| from < start.offset).filter(|base| **base < start.offset) {
+            self.segment_file(*base, |segment| segment.note_epochs(&mut epochs, from.max(*base), start.offset))?;
+        }
+        Ok(epochs)
     }
 
     /// What the transaction index of the segment in the middle of which a scan begins has from before.

@@ -235,7 +235,7 @@ impl<'a> Opening<'a> {
             durable_before: self.facts.recovery_point.max(self.facts.cleaned_to).unwrap_or(Offset::ZERO),
             next_offset: start.offset,
             producers,
-            epochs: self.epochs.clone().unwrap_or_default(),
+            epochs: self.epochs_before(&start)?,
             aborted: self.aborted_before(&start)?,
             index: start.index,
             segments_with_aborted: Vec::new(),
