@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstem dump /var/lib/mainstem/orders-0/00000000000000000000.log --records
   mainstem dump --offsets /var/lib/mainstem/__consumer_offsets-7
+  mainstem dump --transactions /var/lib/mainstem/__transaction_state-3
   mainstem dump --output json /var/lib/mainstem/__cluster_metadata-0 | jq 'select(.type == \"TopicRecord\")'
 
 A file is known by its name, and by the folder that it is in; a folder stands for the files in it. Works on the files of a \
@@ -37,6 +38,9 @@ pub struct Dump {
     /// Show what the records of __consumer_offsets say: committed offsets and groups
     #[arg(long)]
     offsets: bool,
+    /// Show what the records of __transaction_state say: transactional ids and their transactions
+    #[arg(long)]
+    transactions: bool,
     /// How to tell the result; JSON is one object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
@@ -61,7 +65,7 @@ impl Dump {
 
     /// Whether the file is what it should be.
     fn dump(&self, path: &Path, output: &mut Output) -> anyhow::Result<bool> {
-        let options = DumpOptions { records: self.records, offsets: self.offsets };
+        let options = DumpOptions { records: self.records, offsets: self.offsets, transactions: self.transactions };
         let name = path.display().to_string();
         let mut written = Ok(());
         let mut sink = |line: &Line| {

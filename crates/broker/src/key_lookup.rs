@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use mainstem_metadata::config::{KeyIndex, Layout};
-use mainstem_store::{KeyMatches, KeyQuery, ReadError};
+use mainstem_store::{FindByKeyError, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 use mainstem_types::{Offset, PartitionIndex, TimestampMs};
 
 use crate::broker::Broker;
@@ -31,7 +31,7 @@ pub enum KeyLookupError {
     #[error("topic {topic} has no partition {partition} here")]
     NoPartition { topic: String, partition: PartitionIndex },
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Find(#[from] FindByKeyError),
 }
 
 impl Broker {
@@ -55,10 +55,10 @@ impl Broker {
         let KeyLookup { key, from, to, max, .. } = *lookup;
         let with_aborted = lookup.isolation == Isolation::ReadUncommitted;
         let query = KeyQuery { key, from, to, max, with_aborted, upper: &upper };
-        let mut parts = Vec::new();
+        let (mut parts, mut bytes_left) = (Vec::new(), INDEXED_BYTES_MAX);
         for partition in &asked {
             if let Some(log) = partition.log().as_partition_log() {
-                parts.push(log.find_by_key(&query)?);
+                parts.push(log.find_by_key(&query, &mut bytes_left)?);
             }
         }
         if asked.iter().any(|partition| partition.log().as_group_partition().is_some()) {

@@ -82,10 +82,23 @@ pub(crate) fn group(key: &[u8], value: Option<&[u8]>) -> Result<Decoded, String>
         22 => StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue;
         23 => StreamsGroupTopologyKey, StreamsGroupTopologyValue;
     );
+    finish(number, decoded)
+}
+
+type KeyAndValue = ((String, Value), Option<(Value, i16)>);
+
+fn finish(number: i16, decoded: Option<Result<KeyAndValue, DecodeError>>) -> Result<Decoded, String> {
     let decoded = decoded.ok_or_else(|| format!("a key of the unknown kind {number}"))?;
     let ((kind, key), value) = decoded.map_err(|error| error.to_string())?;
     let version = value.as_ref().map(|(_, version)| *version);
     Ok(Decoded { kind, version, data: json!({ "key": key, "value": value.map(|(value, _)| value) }) })
+}
+
+/// A record of `__transaction_state`. A null value removes the key.
+pub(crate) fn transaction(key: &[u8], value: Option<&[u8]>) -> Result<Decoded, String> {
+    let (number, reader) = read_version(key).map_err(|error| error.to_string())?;
+    let decoded = by_number!(number, reader, value, 0 => TransactionLogKey, TransactionLogValue;);
+    finish(number, decoded)
 }
 
 /// A control record: the end of a transaction, or a mark of the metadata log.
@@ -128,6 +141,22 @@ mod tests {
         assert_eq!(group(&key, None).unwrap().data["value"], Value::Null);
         assert!(group(&[0x7f, 0], None).unwrap_err().contains("unknown kind"));
         assert!(group(&[0], None).is_err());
+    }
+
+    #[test]
+    fn the_state_of_a_transaction_is_shown_with_its_names() {
+        use mainstem_kafka_wire::records::{TransactionLogKey, TransactionLogValue};
+        let key = encode_key(&TransactionLogKey { transactional_id: "orders".into() }).unwrap();
+        for version in 0..=1 {
+            let value = TransactionLogValue { producer_id: 7, transaction_status: 2, ..Default::default() };
+            let value = encode_versioned(&value, version).unwrap();
+            let decoded = transaction(&key, Some(&value)).unwrap();
+            assert_eq!((decoded.kind.as_str(), decoded.version), ("TransactionLog", Some(version)));
+            assert_eq!(decoded.data["key"]["transactional_id"], "orders");
+            assert_eq!(decoded.data["value"]["producer_id"], 7);
+        }
+        assert_eq!(transaction(&key, None).unwrap().data["value"], Value::Null);
+        assert!(transaction(&[0, 1], None).unwrap_err().contains("unknown kind"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mainstem_store::formats::{checkpoint, clean_shutdown, lock, names};
+use mainstem_store::formats::{checkpoint, clean_shutdown, key_index_state, lock, names};
 use mainstem_types::Offset;
 
 /// Every kind of file that a data folder holds.
@@ -32,6 +32,8 @@ pub enum FileKind {
     /// With the offset of its first entry.
     ConsumeQueue(Offset),
     KeyIndex,
+    /// How far the key index of a partition has come.
+    KeyIndexState,
     /// Space for a full disk.
     Reserve,
 }
@@ -42,7 +44,11 @@ pub enum Content {
     Messages,
     Metadata,
     Groups,
+    Transactions,
 }
+
+/// The folder of a partition's key index.
+pub(crate) const KEY_INDEX: &str = "key-index";
 
 const OFFSET_CHECKPOINTS: [&str; 4] = [
     "recovery-point-offset-checkpoint",
@@ -69,6 +75,10 @@ impl FileKind {
             && position.bytes().all(|byte| byte.is_ascii_digit())
         {
             name = rest;
+        }
+        let folder = path.parent().and_then(|folder| folder.file_name()?.to_str());
+        if name == key_index_state::FILE_NAME && folder == Some(KEY_INDEX) {
+            return Some(FileKind::KeyIndexState);
         }
         Self::of_fixed_name(name).or_else(|| Self::of_segment(name)).or_else(|| Self::of_digits(path, name))
     }
@@ -139,6 +149,7 @@ impl FileKind {
             FileKind::CommitLog(_) => "commit log",
             FileKind::ConsumeQueue(_) => "consume queue",
             FileKind::KeyIndex => "key index",
+            FileKind::KeyIndexState => "key index state",
             FileKind::Reserve => "reserve",
         }
     }
@@ -152,6 +163,8 @@ impl Content {
             Content::Metadata
         } else if folder.starts_with("__consumer_offsets-") {
             Content::Groups
+        } else if folder.starts_with("__transaction_state-") {
+            Content::Transactions
         } else {
             Content::Messages
         }
@@ -182,12 +195,16 @@ mod tests {
             ("/d/mainstem/shared-0/commitlog/00000000001073741824", FileKind::CommitLog(1 << 30)),
             ("/d/mainstem/shared-0/consumequeue/t/0/00000000000006000000", FileKind::ConsumeQueue(Offset(300_000))),
             ("/d/mainstem/shared-0/index/20260101000000000", FileKind::KeyIndex),
+            ("/d/t-0/key-index/20260101000000000", FileKind::KeyIndex),
+            ("/d/t-0/key-index/applied", FileKind::KeyIndexState),
         ];
         for (path, kind) in kinds {
             assert_eq!(FileKind::of(Path::new(path)), Some(kind), "{path}");
         }
         assert_eq!(FileKind::of(Path::new("/d/t-0/notes.txt")), None);
         assert_eq!(FileKind::of(Path::new("/d/12345")), None);
+        assert_eq!(FileKind::of(Path::new("/d/t-0/applied")), None);
+        assert_eq!(Content::of(Path::new("/d/__transaction_state-7/00000000000000000000.log")), Content::Transactions);
         assert_eq!(Content::of(Path::new("/d/__consumer_offsets-7/00000000000000000000.log")), Content::Groups);
         assert_eq!(Content::of(Path::new("/d/bootstrap.checkpoint")), Content::Metadata);
     }

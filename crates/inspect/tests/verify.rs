@@ -233,20 +233,21 @@ proptest! {
 
     /// Nothing that a file may hold ends a dump, or makes it say that there is nothing.
     #[test]
-    fn any_bytes_are_shown_or_told_to_be_damaged(bytes in prop::collection::vec(any::<u8>(), 1..600), kind in 0usize..14) {
+    fn any_bytes_are_shown_or_told_to_be_damaged(bytes in prop::collection::vec(any::<u8>(), 1..600), kind in 0usize..16) {
         let names = [
             "t-0/00000000000000000000.log", "t-0/00000000000000000000.index", "t-0/00000000000000000000.timeindex",
             "t-0/00000000000000000000.txnindex", "t-0/00000000000000000000.snapshot", "t-0/leader-epoch-checkpoint",
             "t-0/partition.metadata", "__cluster_metadata-0/quorum-state", "meta.properties", "checkpoint",
             "recovery-point-offset-checkpoint", "g/commitlog/00000000000000000000",
             "g/consumequeue/t/0/00000000000000000000", "g/index/20260101000000000",
+            "t-0/key-index/applied", "__transaction_state-0/00000000000000000000.log",
         ];
         let fs = MemFs::new();
         let path = root().join(names[kind]);
         fs.create_dir_all(path.parent().unwrap()).unwrap();
         fs.open(&path, &OpenOptions::create_empty()).unwrap().write_all_at(&bytes, 0).unwrap();
         let mut lines = 0;
-        let options = DumpOptions { records: true, offsets: true };
+        let options = DumpOptions { records: true, offsets: true, transactions: true };
         dump(&fs, &path, options, &mut |_| { lines += 1; true }).unwrap();
         prop_assert!(lines >= 2 || bytes.iter().all(|byte| *byte == 0), "{lines} lines of {}", names[kind]);
     }

@@ -4,11 +4,14 @@ use mainstem_record::BatchView;
 use mainstem_types::{Offset, PartitionIndex, ProducerId, TimestampMs};
 
 use crate::config::KeyIndexing;
-use crate::error::ReadError;
+use crate::error::{ReadError, StorageError};
 use crate::group_log::inspect::{INSPECTED_BYTES_MAX, for_each_key};
 
 /// Batches that are compared in one look-up: about a second, if they have to be read from a disk.
 pub(crate) const COMPARED_MAX: usize = if cfg!(test) { 1024 } else { 16_384 };
+
+/// Bytes of logs that one look-up takes into indexes that are behind: about a second. Those who ask again find more of it done.
+pub const INDEXED_BYTES_MAX: u64 = 1 << 30;
 
 /// Which records of a topic are looked for: those that have the key as their own, as a word of the header `KEYS`, or in the header `UNIQ_KEY`.
 #[derive(Clone, Copy)]
@@ -33,6 +36,22 @@ pub struct FoundByKey {
     pub timestamp: TimestampMs,
     /// Of its batch in the commit log; in layout `partition` the batch's base offset.
     pub position: u64,
+}
+
+/// Why records were not looked up.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FindByKeyError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Of offsets, or of positions in a commit log.
+    #[error("the key index of {log} is being made, and has come to {done} of {end}: ask again")]
+    Behind { log: String, done: u64, end: u64 },
+}
+
+impl From<StorageError> for FindByKeyError {
+    fn from(error: StorageError) -> Self {
+        FindByKeyError::Read(error.into())
+    }
 }
 
 /// What a look-up found.

@@ -43,7 +43,7 @@ pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
 pub use group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile};
-pub use key_query::{FoundByKey, KeyMatches, KeyQuery};
+pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{

@@ -110,7 +110,10 @@ fn message(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>,
         Content::Groups if dumper.options.offsets => {
             Some(internal::group(record.key.unwrap_or_default(), record.value))
         }
-        Content::Groups | Content::Messages => None,
+        Content::Transactions if dumper.options.transactions => {
+            Some(internal::transaction(record.key.unwrap_or_default(), record.value))
+        }
+        Content::Groups | Content::Transactions | Content::Messages => None,
     };
     match decoded {
         Some(Ok(decoded)) => return dumper.show(understood(head, decoded)),
@@ -143,6 +146,12 @@ fn understood(head: Line, decoded: Decoded) -> Line {
 impl Dumper<'_, '_> {
     /// Records of the metadata are what the file is read for.
     fn wants_records(&self, content: Content) -> bool {
-        self.options.records || content == Content::Metadata || (content == Content::Groups && self.options.offsets)
+        self.options.records
+            || match content {
+                Content::Metadata => true,
+                Content::Groups => self.options.offsets,
+                Content::Transactions => self.options.transactions,
+                Content::Messages => false,
+            }
     }
 }

@@ -20,6 +20,8 @@ pub struct DumpOptions {
     pub records: bool,
     /// What the records of `__consumer_offsets` say.
     pub offsets: bool,
+    /// What the records of `__transaction_state` say.
+    pub transactions: bool,
 }
 
 /// What a dump found.

@@ -2,8 +2,8 @@
 
 use mainstem_store::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
 use mainstem_store::formats::{
-    FormatError, checkpoint, clean_shutdown, epoch_checkpoint, lock, meta_properties, offset_checkpoint,
-    partition_metadata, producer_snapshot, quorum_state,
+    FormatError, checkpoint, clean_shutdown, epoch_checkpoint, key_index_state, lock, meta_properties,
+    offset_checkpoint, partition_metadata, producer_snapshot, quorum_state,
 };
 use mainstem_store::{AbortedTransaction, QuorumContent};
 use serde_json::{Value, json};
@@ -14,9 +14,10 @@ use crate::line::Line;
 
 /// Beyond a million producers, or a checkpoint of a million partitions.
 pub(super) const BYTES_MAX: u64 = 256 << 20;
-/// Where the checksums of the two binary files are: what has a wrong one is shown as well.
+/// Where the checksums of the binary files are: what has a wrong one is shown as well.
 const SNAPSHOT_CRC_AT: usize = 2;
 const GROUP_CRC_AT: usize = 6;
+const KEY_INDEX_CRC_AT: usize = 2;
 /// What a checkpoint of a group begins with.
 const GROUP_MAGIC: &[u8] = b"MSGL";
 
@@ -36,6 +37,7 @@ pub(super) fn show(dumper: &mut Dumper<'_, '_>, kind: FileKind) -> Outcome {
         FileKind::CleanShutdown => say(dumper, &bytes, clean(&bytes)),
         FileKind::OffsetCheckpoint => say(dumper, &bytes, offsets(&bytes)),
         FileKind::ProducerSnapshot => say_checked(dumper, bytes, SNAPSHOT_CRC_AT, producers),
+        FileKind::KeyIndexState => say_checked(dumper, bytes, KEY_INDEX_CRC_AT, key_index_state),
         FileKind::Checkpoint if bytes.starts_with(GROUP_MAGIC) => say_checked(dumper, bytes, GROUP_CRC_AT, group),
         FileKind::Checkpoint => say(dumper, &bytes, positions(&bytes)),
         _ => {
@@ -152,12 +154,21 @@ fn group(bytes: &[u8]) -> Lines {
     let GroupCheckpoint { segment, position, next_segment, indexes, partitions } = group_checkpoint::decode(bytes)?;
     let line = Line::new("checkpoint").with("file", segment).with("position", position);
     let mut lines = vec![line.with_some("next_file", next_segment)];
-    let index = |fact: group_checkpoint::IndexFact| {
-        Line::new("index").with("name", format!("{:017}", fact.name)).with("next_entry", fact.count)
-    };
-    lines.extend(indexes.into_iter().map(index));
+    lines.extend(indexes.iter().map(index));
     lines.extend(partitions.iter().map(partition));
     Ok(lines)
+}
+
+fn index(fact: &group_checkpoint::IndexFact) -> Line {
+    Line::new("index").with("name", format!("{:017}", fact.name)).with("next_entry", fact.count)
+}
+
+fn key_index_state(bytes: &[u8]) -> Lines {
+    let state = key_index_state::decode(bytes)?;
+    let (base, crc) = state.last_batch;
+    let line = Line::new("applied").with("offset", state.applied.0).with("last_base_offset", base.0);
+    let line = line.with("last_crc", format!("{crc:08x}"));
+    Ok(std::iter::once(line).chain(state.files.iter().map(index)).collect())
 }
 
 fn partition(state: &PartitionState) -> Line {

@@ -14,14 +14,12 @@ use super::indexes::SegmentCheck;
 use super::producers::Snapshots;
 use super::report::{About, Report};
 use super::{Check, list, load};
-use crate::kind::FileKind;
+use crate::kind::{FileKind, KEY_INDEX};
 use crate::scan::{Batches, Damage, Found, Scan};
 
 /// Names in a partition's folder.
 const EPOCHS: &str = "leader-epoch-checkpoint";
 const ID: &str = "partition.metadata";
-/// Brought up to date by look-ups: it may always be behind, and is believed nowhere.
-const KEY_INDEX: &str = "key-index";
 
 /// The files of a folder.
 #[derive(Default)]

@@ -11,6 +11,7 @@ use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FindByKeyRequest;
 use mainstem_kafka_wire::messages::find_by_key_response::{FindByKeyResponse, FoundRecord};
 use mainstem_metadata::config::KeyIndex;
+use mainstem_store::FindByKeyError;
 use mainstem_types::{PartitionIndex, TimestampMs, TopicId};
 
 use crate::door::{Connection, Door};
@@ -66,7 +67,9 @@ fn find<'m>(broker: &Broker, message: &'m FindByKeyRequest<'_>) -> Result<FindBy
         let code = match &error {
             KeyLookupError::NoIndex { .. } => ErrorCode::INVALID_CONFIG,
             KeyLookupError::NoPartition { .. } => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-            KeyLookupError::Read(error) => read_error_code(error),
+            KeyLookupError::Find(FindByKeyError::Read(error)) => read_error_code(error),
+            // The one that has a client ask again.
+            KeyLookupError::Find(FindByKeyError::Behind { .. }) => ErrorCode::REQUEST_TIMED_OUT,
         };
         Refusal { code, message: Some(error.to_string().into()) }
     })?;

@@ -19,7 +19,7 @@ use super::DataFolder;
 use crate::config::LogConfig;
 use crate::error::{OpenError, ReadError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
-use crate::key_query::{KeyMatches, KeyQuery};
+use crate::key_query::{FindByKeyError, KeyMatches, KeyQuery};
 use crate::parallel;
 use crate::partition_log::{StoreEnv, io_error};
 use crate::topic_log::TopicLog;
@@ -383,7 +383,7 @@ impl DataFolder {
     }
 
     /// Records of a topic in layout `topic` or `shared` that have a key, of all groups. See [`GroupLog::find_by_key`].
-    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, ReadError> {
+    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, FindByKeyError> {
         self.groups_alive().map(|group| group.find_by_key(topic_id, query)).collect()
     }
 

@@ -8,6 +8,8 @@ use super::group_checkpoint::IndexFact;
 use super::{FormatError, array};
 use mainstem_types::Offset;
 
+/// The name of the file, in the folder of the index.
+pub const FILE_NAME: &str = "applied";
 const WHAT: &str = "state of a key index";
 const VERSION: i16 = 0;
 const CRC_AT: usize = 2;
@@ -20,14 +22,14 @@ const FILE_SIZE: usize = 12;
 
 /// Everything below `applied` is in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyIndexState {
-    pub(crate) applied: Offset,
+pub struct KeyIndexState {
+    pub applied: Offset,
     /// Base offset and checksum of the batch before `applied`: with another batch there it is another log.
-    pub(crate) last_batch: (Offset, u32),
-    pub(crate) files: Vec<IndexFact>,
+    pub last_batch: (Offset, u32),
+    pub files: Vec<IndexFact>,
 }
 
-pub(crate) fn encode(state: &KeyIndexState) -> Vec<u8> {
+pub fn encode(state: &KeyIndexState) -> Vec<u8> {
     let mut bytes = vec![0; CRC_AT];
     bytes[..CRC_AT].copy_from_slice(&VERSION.to_be_bytes());
     bytes.extend_from_slice(&[0; APPLIED_AT - CRC_AT]);
@@ -44,7 +46,7 @@ pub(crate) fn encode(state: &KeyIndexState) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<KeyIndexState, FormatError> {
+pub fn decode(bytes: &[u8]) -> Result<KeyIndexState, FormatError> {
     let short = || FormatError::TooShort { what: WHAT, length: bytes.len(), needed: HEADER_SIZE };
     let version = i16::from_be_bytes(array(bytes, 0).ok_or_else(short)?);
     if version != VERSION {

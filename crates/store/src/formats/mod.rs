@@ -9,7 +9,7 @@ pub mod commit_log_entry;
 pub mod epoch_checkpoint;
 pub mod group_checkpoint;
 pub mod key_index;
-pub(crate) mod key_index_state;
+pub mod key_index_state;
 pub mod lock;
 pub mod meta_properties;
 pub mod names;

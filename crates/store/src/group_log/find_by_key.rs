@@ -14,16 +14,19 @@ use super::{GroupLog, GroupPartition};
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind, HEADER_SIZE};
 use crate::formats::key_index::{continue_hash, stored_hash};
-use crate::key_query::{COMPARED_MAX, Candidate, FoundByKey, KeyMatches, KeyQuery};
+use crate::key_query::{COMPARED_MAX, Candidate, FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 
 impl GroupLog {
     /// Records of a topic that have a key, in all partitions that are in this group. Waits for the disk.
-    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<KeyMatches, FindByKeyError> {
         let partitions: Vec<_> = self.partitions().into_iter().filter(|known| known.topic_id == topic_id).collect();
         let Some(name) = partitions.first().map(|partition| partition.partition.topic.clone()) else {
             return Ok(KeyMatches { records: Vec::new(), complete: true });
         };
-        self.add_missing_keys()?;
+        if let Some(from) = self.add_keys_missing_in(INDEXED_BYTES_MAX)? {
+            let (done, end) = (from, self.core.log.end().position());
+            return Err(FindByKeyError::Behind { log: self.core.folder.display().to_string(), done, end });
+        }
         let hash = stored_hash(continue_hash(topic_hash(&name), query.key));
         let (mut records, mut compared, mut failed) = (Vec::new(), 0, None);
         let walked = self.core.index.find(self.core.fs(), hash, |position| {
@@ -36,7 +39,7 @@ impl GroupLog {
         });
         let walked = walked.map_err(|error| self.keys_unreadable(error))?;
         if let Some(error) = failed {
-            return Err(error);
+            return Err(error.into());
         }
         let complete = walked && (records.len() >= query.max || compared < COMPARED_MAX);
         records.truncate(query.max);
@@ -100,31 +103,40 @@ impl GroupLog {
         }
     }
 
-    /// Adds the keys that were left out of the index while the disk was full: reads the commit log from there on.
+    /// Adds the keys that were left out of the index while the disk was full.
     pub(super) fn add_missing_keys(&self) -> Result<(), StorageError> {
+        self.add_keys_missing_in(u64::MAX).map(|_| ())
+    }
+
+    /// Reads about `bytes_max` of the commit log for that. Gives the position from which on keys are still missing.
+    fn add_keys_missing_in(&self, bytes_max: u64) -> Result<Option<u64>, StorageError> {
         if self.core.index.missing_from().is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let fs = self.core.fs();
         let mut adding = self.core.index.catch_up(fs).map_err(|error| self.keys_unreadable(error))?;
+        let mut until = None;
         while let Some(from) = adding.missing_from() {
-            let end = self.core.log.end().position();
-            self.scan_keys(&mut adding, from, end)?;
+            let until = *until.get_or_insert(from.saturating_add(bytes_max));
+            if from >= until {
+                break;
+            }
+            let end = self.scan_keys(&mut adding, from, until.min(self.core.log.end().position()))?;
             adding.finish_before(fs, end).map_err(|error| self.keys_unreadable(error))?;
         }
-        Ok(())
+        Ok(adding.missing_from())
     }
 
-    /// Shows the entries in `from..end` to the index.
-    fn scan_keys(&self, adding: &mut CatchUp<'_>, from: u64, end: u64) -> Result<(), StorageError> {
+    /// Shows the entries that begin in `from..until` to the index. Gives where the next one begins.
+    fn scan_keys(&self, adding: &mut CatchUp<'_>, from: u64, until: u64) -> Result<u64, StorageError> {
         let journal = &self.core.log.journal;
         let mut start = match self.core.log.location(from) {
             Ok(start) => Some(start),
             // What was left out is gone.
             Err(_) => journal.first_segment().map(|base| Location::new(base, 0)),
         };
-        while let Some(at) = start.take().filter(|at| position_of(*at) < end) {
-            let mut scan = KeyScan { group: self, adding: &mut *adding, end, known: None, failed: None };
+        while let Some(at) = start.take() {
+            let mut scan = KeyScan { group: self, adding: &mut *adding, until, next: None, known: None, failed: None };
             let outcome = journal.scan(at, &mut scan).map_err(|error| match error {
                 JournalReadError::Io { path, source } => StorageError { action: "read", path, error: source.into() },
                 error => self.keys_unreadable(std::io::Error::other(error.to_string())),
@@ -132,12 +144,15 @@ impl GroupLog {
             if let Some(error) = scan.failed {
                 return Err(self.keys_unreadable(error));
             }
+            if let Some(next) = scan.next {
+                return Ok(next);
+            }
             if outcome.reason != ScanEnd::Whole {
-                // The end that was asked for, or damage: the next file begins with an entry.
+                // Damage: the next file begins with an entry.
                 start = journal.segment_after(outcome.end.segment).map(|base| Location::new(base, 0));
             }
         }
-        Ok(())
+        Ok(until)
     }
 }
 
@@ -145,13 +160,22 @@ impl GroupLog {
 struct KeyScan<'s, 'i> {
     group: &'s GroupLog,
     adding: &'s mut CatchUp<'i>,
-    end: u64,
+    until: u64,
+    /// The first entry that was not asked for.
+    next: Option<u64>,
     /// The partition of the entry before.
     known: Option<Arc<GroupPartition>>,
     failed: Option<std::io::Error>,
 }
 
 impl KeyScan<'_, '_> {
+    fn is_asked_for(&mut self, position: u64) -> bool {
+        if position >= self.until {
+            self.next.get_or_insert(position);
+        }
+        position < self.until
+    }
+
     fn add(&mut self, header: &EntryHeader, view: &BatchView<'_>, position: u64) -> std::io::Result<()> {
         let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
         if self.known.as_ref().is_none_or(|known| known.key() != (topic_id, partition)) {
@@ -165,11 +189,11 @@ impl KeyScan<'_, '_> {
 
 impl EntryScanner for KeyScan<'_, '_> {
     fn begin_segment(&mut self, start: Location) -> bool {
-        position_of(start) < self.end
+        self.is_asked_for(position_of(start))
     }
 
     fn scan(&mut self, location: Location, bytes: &[u8]) -> Scan {
-        if position_of(location) >= self.end {
+        if !self.is_asked_for(position_of(location)) {
             return Scan::Corrupt { reason: "what follows was not asked for" };
         }
         let (header, view) = match commit_log_entry::decode(bytes) {

@@ -24,10 +24,9 @@ use crate::formats::key_index::{continue_hash, stored_hash};
 use crate::formats::key_index_state::{self, KeyIndexState};
 use crate::group_log::inspect::{inspect, topic_hash};
 use crate::group_log::key_index::{KeyIndex, Size};
-use crate::key_query::{COMPARED_MAX, Candidate, FoundByKey, KeyMatches, KeyQuery};
+use crate::key_query::{COMPARED_MAX, Candidate, FindByKeyError, FoundByKey, KeyMatches, KeyQuery};
 
 const FOLDER: &str = "key-index";
-const STATE: &str = "applied";
 /// Tests go through several files with little data.
 const SIZE: Size = if cfg!(test) { Size { slots: 16, entries: 32 } } else { Size { slots: 1 << 17, entries: 1 << 19 } };
 const READ_BYTES: u32 = 1 << 20;
@@ -63,13 +62,14 @@ struct OpenKeys {
 impl PartitionLog {
     /// Records that have a key. None unless `mainstem.key.index` is `all`. Waits for the disk.
     ///
-    /// Reads what was appended since the last look-up or checkpoint; the first look-up of a log that had no index reads all of it.
-    pub fn find_by_key(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+    /// Reads what was appended since the last look-up or checkpoint, and all of a log that had no index; but no more than `bytes_left`, which
+    /// it takes from: then [`FindByKeyError::Behind`].
+    pub fn find_by_key(&self, query: &KeyQuery<'_>, bytes_left: &mut u64) -> Result<KeyMatches, FindByKeyError> {
         if !self.keys_wanted() {
             return Ok(KeyMatches { records: Vec::new(), complete: true });
         }
         let hash = stored_hash(continue_hash(topic_hash(&self.partition.topic), query.key));
-        let (batches, walked) = self.batches_of_hash(hash)?;
+        let (batches, walked) = self.batches_of_hash(hash, bytes_left)?;
         let mut records = Vec::new();
         for base in &batches {
             if records.len() >= query.max {
@@ -83,19 +83,28 @@ impl PartitionLog {
     }
 
     /// The batches that may have a key, newest first; `false`: there may be more.
-    fn batches_of_hash(&self, hash: u32) -> Result<(Vec<u64>, bool), ReadError> {
+    fn batches_of_hash(&self, hash: u32, bytes_left: &mut u64) -> Result<(Vec<u64>, bool), FindByKeyError> {
         let mut keys = self.keys.lock();
         let mut batches = Vec::new();
         let walked = self.open_keys(&mut keys).and_then(|open| {
-            self.index_up_to(open, self.log_end(), u64::MAX)?;
+            let log_end = self.log_end();
+            self.index_up_to(open, log_end, bytes_left)?;
+            if open.applied < log_end {
+                return Ok(Err(self.keys_behind(open.applied, log_end)));
+            }
             let walked = open.index.find(self.fs(), hash, |base| {
                 batches.push(base);
                 if batches.len() < COMPARED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
-            walked.map_err(|error| self.keys_failed("look keys up in", error))
+            walked.map(Ok).map_err(|error| self.keys_failed("look keys up in", error))
         });
         keys.forget_after(&walked);
-        Ok((batches, walked?))
+        Ok((batches, walked??))
+    }
+
+    fn keys_behind(&self, applied: Offset, log_end: Offset) -> FindByKeyError {
+        let offset = |offset: Offset| offset.0.unsigned_abs();
+        FindByKeyError::Behind { log: self.partition.to_string(), done: offset(applied), end: offset(log_end) }
     }
 
     fn keys_wanted(&self) -> bool {
@@ -130,7 +139,10 @@ impl PartitionLog {
     /// What is on the disk, if it is the index of this log.
     fn found_keys(&self) -> Result<Option<OpenKeys>, ReadError> {
         let folder = self.keys_folder();
-        let bytes = self.fs().read_if_present(&folder.join(STATE)).map_err(|error| self.keys_failed("read", error))?;
+        let bytes = self
+            .fs()
+            .read_if_present(&folder.join(key_index_state::FILE_NAME))
+            .map_err(|error| self.keys_failed("read", error))?;
         let Some(KeyIndexState { applied, last_batch, files }) =
             bytes.and_then(|bytes| key_index_state::decode(&bytes).ok())
         else {
@@ -173,10 +185,9 @@ impl PartitionLog {
         Ok(bytes)
     }
 
-    /// Takes the batches before `upper` into the index that are not in it yet, about `bytes_max` bytes of them.
-    fn index_up_to(&self, open: &mut OpenKeys, upper: Offset, bytes_max: u64) -> Result<(), ReadError> {
+    /// Takes the batches before `upper` into the index that are not in it yet, about `bytes_left` bytes of them.
+    fn index_up_to(&self, open: &mut OpenKeys, upper: Offset, bytes_left: &mut u64) -> Result<(), ReadError> {
         let topic = topic_hash(&self.partition.topic);
-        let mut left = bytes_max;
         loop {
             let (log_start, cut) = {
                 let mut state = self.state.lock();
@@ -184,12 +195,12 @@ impl PartitionLog {
             };
             // What was cut is indexed again when there is something else; its old entries are hints that lead nowhere.
             open.applied = open.applied.min(cut).max(log_start);
-            if open.applied >= upper || left == 0 {
+            if open.applied >= upper || *bytes_left == 0 {
                 return Ok(());
             }
             let request = ReadRequest { from: open.applied, max_bytes: READ_BYTES, upper, min_one_batch: true };
             let bytes = self.bytes_of(&self.read(&request)?)?;
-            left = left.saturating_sub(bytes.len() as u64);
+            *bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
             let before = open.applied;
             for view in Batches::new(&bytes).map_while(Result::ok) {
                 self.index_batch(open, &view, topic)?;
@@ -251,7 +262,7 @@ impl PartitionLog {
         }
         let open = self.open_keys(keys)?;
         if !closed {
-            self.index_up_to(open, self.durable_end(), CHECKPOINT_BYTES)?;
+            self.index_up_to(open, self.durable_end(), &mut CHECKPOINT_BYTES.clone())?;
         }
         // A look-up may have been ahead: then the next checkpoint writes it down.
         if open.applied == open.saved || open.applied > self.durable_end() {
@@ -272,7 +283,9 @@ impl PartitionLog {
         let state = KeyIndexState { applied: open.applied, last_batch: open.last_batch, files };
         let folder = self.keys_folder();
         self.fs().create_dir_all_synced(&folder).map_err(failed("create"))?;
-        self.fs().atomic_write(&folder.join(STATE), &key_index_state::encode(&state)).map_err(failed("write"))?;
+        self.fs()
+            .atomic_write(&folder.join(key_index_state::FILE_NAME), &key_index_state::encode(&state))
+            .map_err(failed("write"))?;
         open.saved = open.applied;
         for path in gone {
             super::listing::remove_if_present(self.fs(), &path).map_err(failed("remove"))?;

@@ -2,6 +2,7 @@
 
 mod crash;
 mod in_memory;
+mod keys;
 mod node;
 mod rules;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::FindByKeyError;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 
 fn keyed(key: Option<&str>, headers: &[(&str, &str)], value: &str) -> Bytes {
@@ -117,7 +118,10 @@ fn on_a_full_disk_keys_wait_up_to_a_limit_and_what_is_left_out_is_added_later() 
         fill_keys(&logs, 100..900);
         assert!(group.core.index.waiting() <= 192, "{} keys wait", group.core.index.waiting());
         let error = group.find_by_key(TopicId([7; 16]), &KeyQuery::new("key-1", 1)).unwrap_err();
-        assert!(matches!(&error, crate::ReadError::Storage(error) if key_index::is_full(&error.error)), "{error}");
+        assert!(
+            matches!(&error, FindByKeyError::Read(crate::ReadError::Storage(error)) if key_index::is_full(&error.error)),
+            "{error}"
+        );
         assert!(group.checkpoint().is_err(), "it would say that the index has everything");
         assert!(group.failure().is_none());
         let crashed = fs.crash(CrashPolicy::Everything);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::KeyQuery;
 use crate::config::KeyIndexing;
+use crate::{FindByKeyError, KeyQuery};
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 use mainstem_record::RecordHeader;
 use proptest::prelude::*;
@@ -21,7 +21,12 @@ fn put_keys(log: &PartitionLog, keys: &[&str]) {
 }
 
 fn found(log: &PartitionLog, key: &str) -> Vec<i64> {
-    log.find_by_key(&KeyQuery::new(key, 100)).unwrap().records.iter().map(|found| found.offset.0).collect()
+    log.find_by_key(&KeyQuery::new(key, 100), &mut u64::MAX.clone())
+        .unwrap()
+        .records
+        .iter()
+        .map(|found| found.offset.0)
+        .collect()
 }
 
 fn key_of(offset: i64) -> String {
@@ -60,7 +65,7 @@ fn records_are_found_by_key_word_and_unique_id_newest_first() {
     put_keys(&log, &["Aa"]);
     put_keys(&log, &["BB"]);
     assert_eq!(found(&log, "alpha"), [3, 2, 0]);
-    assert_eq!(log.find_by_key(&KeyQuery::new("alpha", 1)).unwrap().records.len(), 1);
+    assert_eq!(log.find_by_key(&KeyQuery::new("alpha", 1), &mut u64::MAX.clone()).unwrap().records.len(), 1);
     assert_eq!(found(&log, "0A0B"), [3]);
     assert_eq!((found(&log, "Aa"), found(&log, "BB")), (vec![4], vec![5]));
     assert_eq!((found(&log, "none"), found(&log, "")), (vec![], vec![]));
@@ -80,6 +85,22 @@ fn without_the_setting_there_is_no_index_and_switching_it_off_removes_it() {
     log.set_config(Arc::new(small()));
     log.prepare_checkpoint().unwrap();
     assert_eq!((found(&log, "key-1"), folder_exists(&fs)), (vec![], false));
+}
+
+#[test]
+fn a_look_up_reads_so_much_and_no_more_and_the_next_one_goes_on() {
+    let (_fs, log) = create(indexed());
+    fill_keys(&log, 40);
+    let mut asked = 0;
+    loop {
+        match log.find_by_key(&KeyQuery::new("key-1", 100), &mut 1) {
+            Ok(found) => break assert_eq!(found.records.len(), 6),
+            Err(FindByKeyError::Behind { done, end, .. }) => assert!(done > asked && end == 40, "{done} of {end}"),
+            Err(error) => panic!("{error}"),
+        }
+        asked += 1;
+    }
+    assert!(asked > 1);
 }
 
 #[test]
@@ -178,7 +199,7 @@ fn an_error_of_the_index_s_files_costs_time_and_nothing_else() {
         fill_keys(&log, 20);
         log.flush_blocking().unwrap();
         fs.plan_fault(Fault::of(kind, 1).on("/key-index").with(action).and_later());
-        let _ = log.find_by_key(&KeyQuery::new("key-1", 10));
+        let _ = log.find_by_key(&KeyQuery::new("key-1", 10), &mut u64::MAX.clone());
         log.prepare_checkpoint().unwrap();
         assert!(fs.faults_met() > 0, "{kind:?}");
         assert!(log.failure().is_none(), "the log goes on");

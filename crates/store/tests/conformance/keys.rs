@@ -1,0 +1,130 @@
+//! Look-ups by key.
+
+use bytes::Bytes;
+use mainstem_env::{CrashPolicy, MemFs};
+use mainstem_record::{BatchBuilder, ControlRecord};
+use mainstem_store::{AppendContext, INDEXED_BYTES_MAX, KeyIndexing, KeyMatches, KeyQuery, LogConfig, Origin};
+use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicId};
+
+use crate::in_every_layout;
+use crate::node::*;
+
+in_every_layout! {
+    every_record_is_found_as_soon_as_its_append_returns
+    what_is_not_served_is_not_found
+    records_of_aborted_transactions_are_left_out_on_request
+    a_stop_a_kill_and_a_power_cut_leave_what_is_there_to_be_found
+}
+
+fn start(fs: &MemFs, layout: Layout) -> Node {
+    let config = LogConfig { key_indexing: KeyIndexing::All, ..config() };
+    Node::try_start(fs, layout, TopicId([7; 16]), config).unwrap()
+}
+
+fn key_of(offset: i64) -> String {
+    format!("key-{}", offset % 3)
+}
+
+fn put_key(node: &Node, partition: usize) {
+    let mut builder = BatchBuilder::new();
+    let offset = node.logs[partition].log_end().0;
+    builder.append(NOW, Some(key_of(offset).as_bytes()), Some(&[b'v'; 40]), &[]);
+    node.logs[partition].append(&Bytes::from(builder.build().unwrap()), &client()).unwrap();
+}
+
+fn find(node: &Node, query: &KeyQuery<'_>) -> Vec<(i32, i64)> {
+    let mut bytes_left = INDEXED_BYTES_MAX;
+    let mut parts: Vec<KeyMatches> = Vec::new();
+    for log in node.logs.iter().filter_map(|log| log.as_partition_log()) {
+        parts.push(log.find_by_key(query, &mut bytes_left).unwrap());
+    }
+    if node.layout != Layout::Partition {
+        parts.extend(node.folder.find_by_key(node.topic_id, query).unwrap());
+    }
+    assert!(parts.iter().all(|part| part.complete));
+    parts.iter().flat_map(|part| &part.records).map(|found| (found.partition.0, found.offset.0)).collect()
+}
+
+/// Of each partition, newest first.
+fn expect_keys(node: &Node) {
+    for key in 0..3 {
+        let name = key_of(key);
+        let found = find(node, &KeyQuery::new(&name, 1000));
+        for (partition, log) in (0..).zip(&node.logs) {
+            let here = (log.log_start().0..log.log_end().0).rev().filter(|offset| offset % 3 == key);
+            let found: Vec<i64> = found.iter().filter(|(of, _)| *of == partition).map(|(_, offset)| *offset).collect();
+            assert_eq!(found, here.collect::<Vec<_>>(), "{name} in partition {partition}");
+        }
+    }
+}
+
+fn every_record_is_found_as_soon_as_its_append_returns(layout: Layout) {
+    let node = start(&MemFs::new(), layout);
+    for n in 0..120 {
+        put_key(&node, n % 2);
+        let newest = node.logs[n % 2].log_end().0 - 1;
+        let found = find(&node, &KeyQuery::new(&key_of(newest), 1000));
+        assert!(found.contains(&(n as i32 % 2, newest)), "{n}");
+        if n % 17 == 0 {
+            node.checkpoint().unwrap();
+        }
+    }
+    expect_keys(&node);
+}
+
+fn what_is_not_served_is_not_found(layout: Layout) {
+    let mut node = start(&MemFs::new(), layout);
+    (0..80).for_each(|n| put_key(&node, n % 2));
+    expect_keys(&node);
+    node.logs[1].raise_log_start(Offset(15), Offset(40)).unwrap();
+    expect_keys(&node);
+    node.retention(NOW).unwrap();
+    node.folder.truncate_to(&node.logs[0], Offset(20)).unwrap();
+    expect_keys(&node);
+    (0..20).for_each(|n| put_key(&node, n % 2));
+    expect_keys(&node);
+    let committed = |index: PartitionIndex| (index.0 == 0).then_some(Offset(12));
+    let found = find(&node, &KeyQuery { upper: &committed, ..KeyQuery::new("key-0", 1000) });
+    assert_eq!(found, [(0, 9), (0, 6), (0, 3), (0, 0)]);
+    node.delete();
+    node.create_again(TopicId([8; 16]));
+    assert_eq!(find(&node, &KeyQuery::new("key-0", 1000)), []);
+}
+
+fn records_of_aborted_transactions_are_left_out_on_request(layout: Layout) {
+    let node = start(&MemFs::new(), layout);
+    let coordinator = AppendContext { origin: Origin::Coordinator, ..client() };
+    let log = &node.logs[0];
+    for (sequence, committed) in (0..).zip([false, true, false]) {
+        let mut builder = BatchBuilder::new().producer(ProducerId(5), ProducerEpoch(0), sequence).transactional();
+        builder.append(NOW, Some(b"k"), None, &[]);
+        log.append(&Bytes::from(builder.build().unwrap()), &client()).unwrap();
+        let mut marker = BatchBuilder::new().producer(ProducerId(5), ProducerEpoch(0), -1).transactional();
+        marker.append_control(NOW, &ControlRecord::EndTransaction { committed, coordinator_epoch: 3 });
+        log.append(&Bytes::from(marker.build().unwrap()), &coordinator).unwrap();
+        put(log, &["of no transaction"]);
+    }
+    let all = KeyQuery::new("k", 10);
+    assert_eq!(find(&node, &all), [(0, 8), (0, 6), (0, 5), (0, 3), (0, 2), (0, 0)]);
+    assert_eq!(find(&node, &KeyQuery { with_aborted: false, ..all }), [(0, 8), (0, 5), (0, 3), (0, 2)]);
+}
+
+fn a_stop_a_kill_and_a_power_cut_leave_what_is_there_to_be_found(layout: Layout) {
+    let node = start(&MemFs::new(), layout);
+    (0..60).for_each(|n| put_key(&node, n % 2));
+    expect_keys(&node);
+    let fs = node.stop().unwrap();
+    let node = start(&fs, layout);
+    expect_keys(&node);
+    (0..30).for_each(|n| put_key(&node, n % 2));
+    node.checkpoint().unwrap();
+    (0..30).for_each(|n| put_key(&node, n % 2));
+    let crashed = [CrashPolicy::Everything, CrashPolicy::Nothing, CrashPolicy::Torn(3), CrashPolicy::Torn(4)];
+    let crashed: Vec<_> = crashed.into_iter().map(|policy| fs.crash(policy)).collect();
+    drop(node);
+    for fs in crashed {
+        let node = start(&fs, layout);
+        (0..10).for_each(|n| put_key(&node, n % 2));
+        expect_keys(&node);
+    }
+}
