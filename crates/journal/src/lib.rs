@@ -28,7 +28,7 @@
 //! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
 //! | begun to be written to the disk | each 4 MiB of a segment ([`JournalOptions::writeback_bytes`], [`Writeback`]), at most 64 pieces waiting |
 //! | entry kept in the tail cache | 4 KiB |
-//! | in memory alone | 256 KiB a journal ([`UNWRITTEN_BYTES_MAX`]), 32 MiB for all of a host, for about 10 ms ([`WRITE_OUT_AFTER`]); a larger entry is written at once |
+//! | in memory alone | 256 KiB a journal ([`UNWRITTEN_BYTES_MAX`]), 32 MiB for all of a host, for about 10 ms ([`WRITE_OUT_AFTER`]); an entry above 32 KiB is written at once ([`IN_MEMORY_ENTRY_BYTES_MAX`]) |
 //! | idle journal | below 1 KiB of memory, no open file before its first read or append |
 //! | open files of all journals of a host | [`OpenFiles::set_limit`], beside those that readers hold at the moment |
 //! | recovery buffer | 1 MiB, or one entry (`max_entry_bytes`), for one journal at a time |
@@ -100,6 +100,6 @@ pub use read::SegmentInfo;
 pub use recovery::{Cut, RecoveryReport};
 pub use scan::{EntryScanner, Scan, ScanEnd, ScanOutcome};
 pub use tail_cache::TAIL_ENTRY_BYTES_MAX;
-pub use unwritten::UNWRITTEN_BYTES_MAX;
+pub use unwritten::{IN_MEMORY_ENTRY_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 pub use write_out::{WRITE_OUT_AFTER, WriteOut};
 pub use writeback::{Writeback, WritebackStats};

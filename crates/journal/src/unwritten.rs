@@ -20,6 +20,9 @@ use crate::{AppendError, Journal, JournalFailure, Location, MemoryBudget, RollEr
 /// What one journal may have in memory alone: as much as makes the cost of a system call small beside that of the bytes, and no more.
 pub const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
 
+/// A larger entry is written at once: to copy it first costs more than the system call that is saved.
+pub const IN_MEMORY_ENTRY_BYTES_MAX: usize = 32 << 10;
+
 /// The first size of a buffer, which doubles.
 const BUFFER_BYTES_MIN: usize = 8 << 10;
 
@@ -63,7 +66,8 @@ impl Unwritten {
 
 impl Journal {
     /// As [`Journal::append`], but returns when the entry is in memory: readers see it, and a killed process loses it, unless it was written
-    /// out meanwhile ([`crate::WriteOut`]). An entry that is too large for that, or for which there is no memory, is written at once.
+    /// out meanwhile ([`crate::WriteOut`]). An entry of more than [`IN_MEMORY_ENTRY_BYTES_MAX`], or for which there is no memory, is
+    /// written at once.
     pub fn append_in_memory(self: &Arc<Self>, parts: &[IoSlice<'_>]) -> Result<Location, AppendError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let mut state = self.state.lock();
@@ -93,10 +97,11 @@ impl Journal {
         at: Location,
         bytes: usize,
     ) -> Result<bool, AppendError> {
+        if bytes > IN_MEMORY_ENTRY_BYTES_MAX {
+            self.write_out_locked(state)?;
+            return Ok(false);
+        }
         if state.unwritten.is_none() {
-            if bytes > UNWRITTEN_BYTES_MAX {
-                return Ok(false);
-            }
             // An entry is not acknowledged for which no file can be opened.
             self.active_for(state, at)?;
             state.unwritten = Some(Box::default());
