@@ -143,6 +143,18 @@ fn an_aborted_transaction_must_be_in_its_index() {
 }
 
 #[test]
+fn a_snapshot_that_a_kill_left_empty_means_nothing_and_a_durable_one_does() {
+    let folder = Folder::new(vec![plain(0, 3, 10)]);
+    let snapshot = root().join("t-0").join(names::segment_file(Offset(3), names::PRODUCER_SNAPSHOT));
+    folder.fs.remove_file(&root().join(clean_shutdown::FILE_NAME)).unwrap();
+    folder.write(&snapshot, &[]);
+    assert_eq!(folder.problems(), ["file-unreadable"], "the log was durable up to there, and its snapshot");
+    let before = offset_checkpoint::encode(&[(partition(), Offset(0))].into());
+    folder.write(&root().join("recovery-point-offset-checkpoint"), &before);
+    assert!(folder.problems().is_empty(), "{:?}", folder.findings());
+}
+
+#[test]
 fn a_snapshot_of_producers_must_say_what_the_batches_say() {
     let folder = Folder::new(transactions());
     let path = root().join("t-0").join(names::segment_file(Offset(5), names::PRODUCER_SNAPSHOT));

@@ -11,6 +11,7 @@ use mainstem_store::rebuild::ProducerStates;
 use mainstem_types::{LeaderEpoch, Offset, TopicPartition};
 
 use super::indexes::SegmentCheck;
+use super::partition_keys;
 use super::producers::Snapshots;
 use super::report::{About, Report};
 use super::{Check, list, load};
@@ -64,7 +65,8 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &To
     // That of the metadata log is in no checkpoint.
     let is_metadata = folder.ends_with(names::METADATA_FOLDER);
     let noted = if is_metadata { check.cluster.log_start() } else { facts.log_start(partition) };
-    let snapshots = Snapshots::read(check.fs, &files.snapshots, partition, check.report);
+    let durable_to = if facts.clean { Offset(i64::MAX) } else { facts.recovery_point(partition).unwrap_or(first) };
+    let snapshots = Snapshots::read(check.fs, &files.snapshots, partition, durable_to, check.report);
     let mut walk = Walk {
         folder,
         partition,
@@ -98,7 +100,9 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &To
         let detail = format!("there is no snapshot of the producers at the end of the log, offset {}", walk.next);
         check.report.finding("file-missing", about, detail);
     }
+    let start = walk.start;
     walk.finish(check, files.snapshots.keys().next_back().copied());
+    partition_keys::check(check, folder, partition, &files.segments, start);
 }
 
 fn list_files(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &TopicPartition) -> Files {

@@ -1,15 +1,15 @@
 //! Snapshots of the producers against the batches before them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mainstem_env::Fs;
 use mainstem_store::formats::producer_snapshot::{self, ProducerSnapshotEntry};
 use mainstem_store::rebuild::ProducerStates;
 use mainstem_types::{Offset, TopicPartition};
 
-use super::load;
 use super::report::{About, Report};
+use super::{load, read_small};
 
 /// The snapshots of a partition that were not compared yet.
 pub(super) struct Snapshots {
@@ -18,14 +18,20 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
+    /// Those above `durable_to` may have been under way when a broker was killed: that they are not whole means nothing.
     pub(super) fn read(
         fs: &dyn Fs,
         files: &BTreeMap<Offset, PathBuf>,
         partition: &TopicPartition,
+        durable_to: Offset,
         report: &mut Report<'_, '_>,
     ) -> Snapshots {
         let mut waiting = BTreeMap::new();
         for (offset, path) in files {
+            if *offset > durable_to && !is_whole(fs, path) {
+                report.note("unclean", About::partition(partition).at(path), "it was being written, and is of no use");
+                continue;
+            }
             if let Some(entries) = load(fs, path, About::partition(partition), report, producer_snapshot::decode) {
                 waiting.insert(*offset, (path.clone(), entries));
             }
@@ -68,6 +74,11 @@ impl Snapshots {
             report.finding("producers-wrong", About::partition(&self.partition).at(path), detail);
         }
     }
+}
+
+fn is_whole(fs: &dyn Fs, path: &Path) -> bool {
+    let decodes = |bytes: Option<Vec<u8>>| bytes.is_none_or(|bytes| producer_snapshot::decode(&bytes).is_ok());
+    read_small(fs, path).is_ok_and(decodes)
 }
 
 /// What is wrong with a snapshot. Producers that were silent for long are left out of it, those whose batches are all gone stay in it: both
