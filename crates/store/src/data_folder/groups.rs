@@ -238,7 +238,7 @@ impl Groups {
         let gone: Vec<GroupName> =
             open.iter().filter(|(name, group)| empty(name, group)).map(|(name, _)| *name).collect();
         for name in gone {
-            open.remove(&name);
+            open.remove(&name).iter().for_each(|group| group.leave());
             match self.rename(&self.root.join(name.folder()), DELETED) {
                 Ok(path) => self.leaving.lock().push(path),
                 Err(error) => tracing::error!("the group of a deleted topic stays: {error}"),

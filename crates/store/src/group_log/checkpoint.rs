@@ -26,7 +26,10 @@ impl GroupLog {
     /// Makes everything durable and writes the checkpoint, unless it would say the same again. Syncs many files: call it where nobody
     /// waits, about once a minute. A full disk is an error that ends nothing.
     pub fn checkpoint(&self) -> Result<(), StorageError> {
-        self.checkpoint_with(&mut self.checkpointing.lock())
+        match self.checkpoint_with(&mut self.checkpointing.lock()) {
+            Err(_) if self.core.has_left() => Ok(()),
+            done => done,
+        }
     }
 
     pub(super) fn checkpoint_with(&self, last: &mut Last) -> Result<(), StorageError> {
@@ -168,6 +171,23 @@ impl GroupLog {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{config, create, expect_filled, fill, live_of, make, open_with};
+    use mainstem_env::Fault;
+
+    #[test]
+    fn a_group_that_has_left_has_nothing_to_say() {
+        for leaves in [true, false] {
+            let (fs, group, logs) = create();
+            fill(&logs[0], 3);
+            group.delete(&logs.iter().map(|log| log.key()).collect::<Vec<_>>()).unwrap();
+            if leaves {
+                group.leave();
+            }
+            // As if its folder were gone.
+            fs.plan_fault(Fault::any(1).and_later());
+            assert_eq!(group.checkpoint().is_ok(), leaves);
+            assert_eq!(group.remove_unneeded().is_ok(), leaves);
+        }
+    }
 
     #[test]
     fn a_topic_that_is_deleted_during_a_checkpoint_ends_nothing_and_touches_no_other_of_its_name() {

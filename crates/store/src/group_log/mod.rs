@@ -62,6 +62,7 @@ pub use retention::OldFile;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::Fs;
@@ -143,6 +144,8 @@ pub(crate) struct Core {
     waiting: Arc<Waiting>,
     /// An error of the disk outside the commit log: in a view or a checkpoint.
     failed: OnceLock<StorageError>,
+    /// Its topic was deleted, and its folder with it: what fails from now on is nobody's concern.
+    left: AtomicBool,
 }
 
 impl Core {
@@ -156,6 +159,10 @@ impl Core {
         self.failed.get().cloned().or_else(journal)
     }
 
+    fn has_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
+    }
+
     fn check_alive(&self) -> Result<(), StorageError> {
         self.failure().map_or(Ok(()), Err)
     }
@@ -163,7 +170,10 @@ impl Core {
     /// Ends the group with an error; the first one stays.
     fn fail(&self, action: &'static str, path: &Path, error: std::io::Error) -> StorageError {
         let failure = StorageError { action, path: path.to_owned(), error: Arc::new(error) };
-        tracing::error!(group = %self.folder.display(), "{failure}");
+        match self.has_left() {
+            true => tracing::debug!(group = %self.folder.display(), "{failure}"),
+            false => tracing::error!(group = %self.folder.display(), "{failure}"),
+        }
         let first = self.failed.get_or_init(|| failure).clone();
         self.waiting.tell_all(&first);
         first
@@ -235,6 +245,12 @@ impl GroupLog {
             }
         }
         failed.map_or(Ok(gone.len()), Err)
+    }
+
+    /// To be called before the folder of a group is renamed whose topic was deleted: a checkpoint or a retention pass that is under way, or comes
+    /// later, has nothing to do.
+    pub fn leave(&self) {
+        self.core.left.store(true, Ordering::Release);
     }
 
     /// Bytes of the commit log, those of deleted topics included.

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::Fs;
@@ -103,6 +104,7 @@ impl GroupLog {
             index,
             waiting: Arc::default(),
             failed: OnceLock::new(),
+            left: AtomicBool::new(false),
         });
         let observer: Arc<dyn DurabilityObserver> = core.waiting.clone();
         core.log.journal.set_observer(Arc::downgrade(&observer));
