@@ -295,6 +295,43 @@ fn a_key_index_is_compared_with_records_and_slots() {
     assert_eq!((code, lines[0]["problem"].as_str()), (Some(1), Some("index-missing")), "{lines:#?}");
 }
 
+#[test]
+fn a_key_index_of_a_partition_is_compared_with_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let run = |input: &str, arguments: &[&str]| {
+        let output = support::commands::run_with(&server.address(), input, arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    };
+    run("", &["topic", "create", "keyed", "--config", "mainstem.key.index=all"]);
+    let lines: String = (0..100).map(|n| format!("key-{n}:value\n")).collect();
+    run(&lines, &["produce", "keyed", "--key-separator", ":"]);
+    run("", &["topic", "find", "keyed", "key-7"]);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+    let folder = Folder { folder };
+    assert_eq!(folder.verify().0, Some(0));
+    let state = folder.file("/key-index/", "applied");
+    let index = folder.files("/key-index/", "").into_iter().find(|path| *path != state).unwrap();
+    let (state_bytes, index_bytes) = (fs::read(&state).unwrap(), fs::read(&index).unwrap());
+    let found_after = |change: &dyn Fn(), problem: &str| {
+        change();
+        let (code, lines) = folder.verify();
+        assert_eq!((code, lines[0]["problem"].as_str()), (Some(1), Some(problem)), "{lines:#?}");
+        fs::write(&state, &state_bytes).unwrap();
+        fs::write(&index, &index_bytes).unwrap();
+    };
+    let first_entry = 40 + (1 << 17) * 4 + 20;
+    found_after(&|| flip(&index, 39), "index-wrong");
+    found_after(&|| flip(&index, first_entry + 19), "index-wrong");
+    found_after(&|| flip(&index, first_entry + 11), "index-short");
+    found_after(&|| cut(&index, 1000), "index-wrong");
+    found_after(&|| remove(&index), "index-missing");
+    found_after(&|| flip(&state, 9), "file-unreadable");
+    remove(&state);
+    assert_eq!(folder.verify().0, Some(0), "it is made again");
+}
+
 /// Name, length, time of change and bytes of every file, the times of folders too.
 fn state(folder: &Path) -> BTreeMap<PathBuf, (i64, i64, Vec<u8>)> {
     let mut state = BTreeMap::new();

@@ -58,18 +58,18 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, group: &Group<'_>) {
     }
 }
 
-fn path_of(folder: &Path, name: u64) -> PathBuf {
+pub(super) fn path_of(folder: &Path, name: u64) -> PathBuf {
     folder.join(format!("{name:017}"))
 }
 
-struct KeyFile {
+pub(super) struct KeyFile {
     file: Arc<dyn File>,
     len: u64,
     fact: Option<IndexFact>,
 }
 
 impl KeyFile {
-    fn open(check: &mut Check<'_, '_, '_>, path: &Path, fact: Option<IndexFact>) -> io::Result<KeyFile> {
+    pub(super) fn open(check: &Check<'_, '_, '_>, path: &Path, fact: Option<IndexFact>) -> io::Result<KeyFile> {
         let file = check.fs.open(path, &OpenOptions::read())?;
         let len = file.len()?;
         Ok(KeyFile { file, len, fact })
@@ -77,18 +77,10 @@ impl KeyFile {
 
     /// What is wrong with the file first of all.
     fn check(&self, check: &mut Check<'_, '_, '_>, group: &Group<'_>) -> io::Result<Option<String>> {
-        let mut head = [0; HEADER_SIZE];
-        let count = self.file.read_full_at(&mut head, 0)?;
-        let header = match IndexHeader::decode(&head[..count]) {
-            Ok(header) => header,
-            Err(error) => return Ok(Some(error.to_string())),
+        let (header, size) = match self.header()? {
+            Ok(read) => read,
+            Err(wrong) => return Ok(Some(wrong)),
         };
-        let Some(size) = slots_of(self.len) else {
-            return Ok(Some(format!("no index file has {} bytes", self.len)));
-        };
-        if header.count > size.entries {
-            return Ok(Some(format!("the header counts {} entries of {}", header.count, size.entries)));
-        }
         let Some(fact) = self.fact else {
             // Made after the checkpoint: a start makes it again.
             return Ok(None);
@@ -103,7 +95,24 @@ impl KeyFile {
         }
     }
 
-    fn each_entry(
+    /// `Err`: what is wrong with it.
+    pub(super) fn header(&self) -> io::Result<Result<(IndexHeader, Size), String>> {
+        let mut head = [0; HEADER_SIZE];
+        let count = self.file.read_full_at(&mut head, 0)?;
+        let header = match IndexHeader::decode(&head[..count]) {
+            Ok(header) => header,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let Some(size) = slots_of(self.len) else {
+            return Ok(Err(format!("no index file has {} bytes", self.len)));
+        };
+        Ok(match header.count > size.entries {
+            true => Err(format!("the header counts {} entries of {}", header.count, size.entries)),
+            false => Ok((header, size)),
+        })
+    }
+
+    pub(super) fn each_entry(
         &self,
         size: Size,
         count: u32,
@@ -160,7 +169,7 @@ impl KeyFile {
     }
 
     /// Slots lead to the newest entry of theirs, entries to the one before.
-    fn check_slots(&self, size: Size, count: u32, header: &IndexHeader) -> io::Result<Option<String>> {
+    pub(super) fn check_slots(&self, size: Size, count: u32, header: &IndexHeader) -> io::Result<Option<String>> {
         let mut newest = vec![0u32; size.slots as usize];
         let mut used = 0;
         let wrong = self.each_entry(size, count, |number, entry| {

@@ -10,6 +10,7 @@ mod indexes;
 mod keys;
 mod metadata;
 mod partition;
+mod partition_keys;
 mod producers;
 mod queue;
 mod report;
