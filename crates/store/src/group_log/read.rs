@@ -8,6 +8,7 @@ use super::GroupPartition;
 use super::confirm::{Expected, HEAD_SIZE};
 use super::entry_reader::EntryReader;
 use super::queue::{Span, push_span};
+use super::state::State;
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::HEADER_SIZE;
 use crate::formats::queue_entry::{self, ENTRY_SIZE};
@@ -19,7 +20,10 @@ const COPIED_BYTES_MAX: usize = 16 << 10;
 const RUN_BYTES_MAX: u64 = 256 << 10;
 /// What lies between two entries is read with them up to this size: that is cheaper than another system call.
 const GAP_BYTES_MAX: u64 = 2 << 10;
-/// Queue entries that are read in one go: first, and after that.
+/// Room for the heads of entries that are read in one go, unless they are very small.
+const HEADS_BYTES: usize = 16 << 10;
+/// Queue entries that are read in one go: first, at the least and at the most, and after that.
+const ENTRIES_READ_MIN: i64 = 64;
 const ENTRIES_READ: i64 = 1024;
 const ENTRIES_READ_ON: i64 = 8192;
 
@@ -85,10 +89,11 @@ impl GroupPartition {
         let mut next = from.0;
         // One entry more, which tells whether the last batch ends before it.
         let end = upper.plus(1).min(self.log_end()).0;
-        let (mut entries, mut entries_max) = (Vec::new(), ENTRIES_READ);
+        let (mut entries, mut entries_max) = (Vec::new(), None);
         while next < end {
             let (look, files) = {
                 let state = self.state.lock();
+                entries_max.get_or_insert_with(|| first_entries(&state, bytes_max));
                 let look = state.queue.look(next, upper.0, bytes_max);
                 let files = look.in_files.is_some().then(|| state.queue.files().clone());
                 (look, files)
@@ -97,8 +102,8 @@ impl GroupPartition {
                 look.spans.iter().for_each(|span| push_span(&mut spans, span.position, span.size, span.last_offset));
                 break;
             };
-            let range = range.start..range.end.min(range.start + entries_max);
-            entries_max = ENTRIES_READ_ON;
+            let range = range.start..range.end.min(range.start + entries_max.unwrap_or(ENTRIES_READ));
+            entries_max = Some(ENTRIES_READ_ON);
             files.read(&self.core.env, range, wait, &mut entries).map_err(|error| self.queue_unreadable(error))?;
             if entries.len() < ENTRY_SIZE {
                 if next < self.log_start().0 {
@@ -136,7 +141,8 @@ impl GroupPartition {
             let size = first.size as usize - HEADER_SIZE;
             if size <= COPIED_BYTES_MAX {
                 if copied.is_empty() {
-                    copied.reserve(small_bytes(rest));
+                    // The heads of entries are there for a moment, too.
+                    copied.reserve(small_bytes(rest) + HEADS_BYTES);
                 }
                 let file_end = reader.end_of_file(first.position).map_err(|error| self.unreadable(error))?;
                 let count = neighbours(rest, file_end);
@@ -209,6 +215,14 @@ impl GroupPartition {
         let path = self.core.queue_dir(&self.partition);
         ReadError::Storage(StorageError { action: "read", path, error: error.into() })
     }
+}
+
+/// So many entries of the queue as lead to about so many bytes, if batches are as large as the partition's are on average.
+fn first_entries(state: &State, bytes_max: u64) -> i64 {
+    let records = state.next_offset.0.saturating_sub(state.log_start.0).max(1) as u64;
+    let record_bytes = (state.size_bytes() / records).max(1);
+    let wanted = bytes_max / record_bytes + bytes_max / record_bytes / 8;
+    i64::try_from(wanted).unwrap_or(i64::MAX).clamp(ENTRIES_READ_MIN, ENTRIES_READ)
 }
 
 fn push_copied(reading: &mut Reading, copied: &mut BytesMut) {
