@@ -64,6 +64,19 @@ pub fn bytes_read_by(process: u32) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("rchar:"))?.trim().parse().ok()
 }
 
+/// Has the system kill this process when the one that started it ends, however that ends. An error: it has ended already. Where the
+/// system cannot do that, nothing happens.
+pub fn end_with_parent(parent: u32) -> anyhow::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        let now = getppid().map_or(0, |process| process.as_raw_nonzero().get() as u32);
+        anyhow::ensure!(now == parent, "the process {parent}, which started this one, has ended");
+    }
+    Ok(())
+}
+
 /// The CPU time that this process has used so far.
 pub fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

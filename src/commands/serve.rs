@@ -12,6 +12,7 @@ use mainstem_server::{RunningServer, Server, TrafficLog, logging, read_config};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::COMMAND_VARIABLES;
+use crate::process;
 
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
@@ -59,10 +60,14 @@ pub struct Serve {
     /// How long an orderly stop waits for requests under way, in seconds (mainstem.grace.ms) [default: 10]
     #[arg(long, value_name = "SECONDS")]
     grace: Option<u32>,
+    /// End at once, without order, when this process ends, which is the one that started it
+    #[arg(long, value_name = "PID", hide = true)]
+    end_with: Option<u32>,
 }
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
+        self.end_with.map_or(Ok(()), process::end_with_parent)?;
         logging::start().with_context(|| format!("{} is no filter for log lines", logging::FILTER_VARIABLE))?;
         let config = read_config(&self.settings()?)?;
         for warning in &config.warnings {

@@ -26,9 +26,8 @@ impl Broker {
         let log = fs::File::create(work_dir.join("broker.log")).context("the log of the broker cannot be created")?;
         let program = std::env::current_exe().context("this program is not found any more")?;
         let mut command = Command::new(program);
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--set", "mainstem.memory.force=true", "--data-dir"])
-            .arg(&folder);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--set", "mainstem.memory.force=true", "--end-with"]);
+        command.arg(std::process::id().to_string()).arg("--data-dir").arg(&folder);
         // Settings of whoever runs this are no part of it.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTEM_")) {
             command.env_remove(name);

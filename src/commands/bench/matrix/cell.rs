@@ -36,12 +36,15 @@ pub struct Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cell { layout, durability, partitions, size, producers } = self;
-        let count =
-            |number: u64, what: &str| format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" });
-        let partitions = count(*partitions as u64, "partition");
-        let (size, producers) = (count(u64::from(*size), "byte"), count(u64::from(*producers), "producer"));
+        let partitions = count(*partitions as u32, "partition");
+        let (size, producers) = (count(*size, "byte"), count(*producers, "producer"));
         write!(f, "{layout}, {durability}, {partitions}, {size}, {producers}")
     }
+}
+
+/// A number of things, as people write it.
+pub fn count(number: u32, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(u64::from(number)), if number == 1 { "" } else { "s" })
 }
 
 impl Cell {

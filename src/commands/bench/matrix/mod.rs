@@ -83,9 +83,9 @@ impl BenchMatrix {
         let all = self.cells()?;
         let work_dir = &self.work_dir;
         std::fs::create_dir_all(work_dir).with_context(|| format!("{} cannot be created", work_dir.display()))?;
+        check_space(work_dir, limits)?;
         let mut results = Results::open(&work_dir.join(RESULTS_FILE), limits, page::machine())?;
         broker::remove_leftovers(work_dir);
-        check_space(work_dir, limits)?;
         let all = self.possible(all).await?;
         let outcome = self.measure(&all, limits, &mut results).await;
         let page = work_dir.join(PAGE_FILE);

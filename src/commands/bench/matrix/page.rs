@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::cell::{Cell, ResultLine};
+use super::cell::{Cell, ResultLine, count};
 use super::chart::{Chart, Scale, Series, escape};
 use crate::commands::bench::measure::Outcome;
 
@@ -101,7 +101,7 @@ impl Page<'_> {
         let layouts = self.names(LAYOUT);
         let by_durability = |page: &Self, measure: Measure, producers: u32| -> Vec<Chart> {
             let chart = |name: &String| {
-                let title = format!("{}, {name}, {size} bytes, {producers} producers", measure.work);
+                let title = format!("{}, {name}, {}", measure.work, load(size, producers));
                 let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (name, size, producers);
                 page.chart(title, measure, PARTITIONS, LAYOUT, mine)
             };
@@ -121,7 +121,7 @@ impl Page<'_> {
         let mut costs = Vec::new();
         for (measure, how) in [(ACK_RATE, "one record at a time"), (PRODUCE_RATE, "all they can")] {
             for layout in &layouts {
-                let title = format!("{how}, {layout}, {few} partitions, {size} bytes");
+                let title = format!("{how}, {layout}, {}, {}", count(few, "partition"), count(size, "byte"));
                 let mine = |cell: &Cell| (&cell.layout, cell.partitions as u32, cell.size) == (layout, few, size);
                 costs.push(self.chart(title, measure, BY_PRODUCERS, DURABILITY, mine));
             }
@@ -133,10 +133,15 @@ impl Page<'_> {
         let durability = self.names(DURABILITY).into_iter().next().unwrap_or_default();
         let mut charts = Vec::new();
         for measure in [PRODUCE_CPU, CONSUME_CPU] {
-            let title = format!("{}, {durability}, {size} bytes, {producers} producers", measure.work);
+            let title = format!("{}, {durability}, {}", measure.work, load(size, producers));
             let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (&durability, size, producers);
             charts.push(self.chart(title, measure, PARTITIONS, LAYOUT, mine));
-            let title = format!("{}, {durability}, {few} partitions, {producers} producers", measure.work);
+            let title = format!(
+                "{}, {durability}, {}, {}",
+                measure.work,
+                count(few, "partition"),
+                count(producers, "producer")
+            );
             let of = |cell: &Cell| (cell.partitions as u32, cell.producers) == (few, producers);
             let mine = |cell: &Cell| cell.durability == durability && of(cell);
             charts.push(self.chart(title, measure, SIZES, LAYOUT, mine));
@@ -161,7 +166,7 @@ impl Page<'_> {
         ] {
             let chart = |kind: &(&str, u32, u32)| {
                 let (durability, size, producers) = *kind;
-                let title = format!("{durability}, {size} bytes, {producers} producers");
+                let title = format!("{durability}, {}", load(size, producers));
                 let mine = move |cell: &Cell| {
                     (cell.durability.as_str(), cell.size, cell.producers) == (durability, size, producers)
                 };
@@ -255,6 +260,11 @@ impl Page<'_> {
         }
         self.text.push_str("</tbody></table></div></details>\n");
     }
+}
+
+/// What producers do.
+fn load(size: u32, producers: u32) -> String {
+    format!("{}, {}", count(size, "byte"), count(producers, "producer"))
 }
 
 /// What the figures are measured on.

@@ -55,7 +55,7 @@ fn a_name_has_one_colour_and_a_line_in_each_chart_that_it_is_part_of() {
     let page = page();
     let first = page.split("<figure>").nth(1).unwrap();
     assert_eq!(first.matches("<polyline").count(), 2, "{first}");
-    assert!(first.contains("produce, os, 100 bytes, 1 producers"), "{first}");
+    assert!(first.contains("produce, os, 100 bytes, 1 producer<"), "{first}");
     for chart in page.split("<figure>").skip(1).filter(|chart| chart.contains("&lt;shared&gt;</span>")) {
         assert!(chart.contains("<i class=\"c1\"></i>&lt;shared&gt;"), "{chart}");
     }

@@ -13,6 +13,8 @@ use crate::output::{Table, note};
 
 /// The version of the file; another one is refused.
 const FORMAT: u32 = 2;
+/// How every first line begins.
+const BEGINNING: &str = "{\"mainstem_";
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,16 +50,18 @@ impl Results {
             machine,
             program: program(),
         };
-        let Some((first, rest)) = text.split_once('\n') else {
-            // Half a line is all that a run left that was killed at once.
-            ensure!(text.is_empty() || text.starts_with("{\"mainstem_"), "{}", strange(path));
+        let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        let found = serde_json::from_str::<Head>(first);
+        let is_ours = found.as_ref().is_ok_and(|found| found.mainstem_bench_matrix == FORMAT);
+        // Half a first line is all that a run left that was killed at once.
+        let is_half = !text.contains('\n') && text.starts_with(BEGINNING);
+        ensure!(is_ours || text.is_empty() || is_half, "{}", strange(path));
+        let Some(found) = found.ok().filter(|_| !rest.is_empty()) else {
             file.set_len(0).with_context(failed)?;
             let mut results = Results { file, head: head.clone(), lines: Vec::new() };
             results.write(&head)?;
             return Ok(results);
         };
-        let found: Head = serde_json::from_str(first).ok().with_context(|| strange(path))?;
-        ensure!(found.mainstem_bench_matrix == FORMAT, "{}", strange(path));
         ensure!(
             (found.cell_ms, found.cell_megabytes) == (head.cell_ms, head.cell_megabytes),
             "{} has cells of {} ms and at most {} MB: give --cell-duration {}ms --cell-megabytes {} to go on with it, or \
@@ -206,8 +210,10 @@ mod tests {
     fn figures_that_do_not_belong_together_are_not_mixed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("matrix.jsonl");
-        drop(open(&path).unwrap());
         let other = Limits { duration: Duration::from_secs(5), ..LIMITS };
+        drop(open(&path).unwrap());
+        drop(Results::open(&path, other, String::new()).expect("there are no figures yet"));
+        open(&path).unwrap().add(lines("topic")).unwrap();
         let refused = Results::open(&path, other, String::new()).err().unwrap().to_string();
         assert!(refused.contains("--cell-duration 1500ms --cell-megabytes 10 "), "{refused}");
         for strange in [
