@@ -20,6 +20,9 @@ Examples:
   mainstem bench produce --count 1000000 --codec zstd --acks all --topic orders
   mainstem bench consume --count 2000000
   mainstem bench latency --rate 2000 --duration 30s --config mainstem.durability=disk
+  mainstem bench produce --rate 50% --duration 60s              latencies at half of what is possible
+  mainstem bench produce --one-at-a-time --config mainstem.durability=disk --compare producers=1,64
+  mainstem bench consume --topics 1000 --topics-at-once 1 --batch-bytes 1 --compare mainstem.layout=partition,shared
   mainstem bench matrix --work-dir /var/tmp/bench --quick
 
 All but `matrix` work with any Kafka, too. Figures compare within one machine and one moment: note what else it does.";
