@@ -2,8 +2,9 @@
 //!
 //! What is guaranteed:
 //!
-//! - [`PartitionLog`]: `Send + Sync`, every method takes `&self`. An append is in the page cache when it returns, and durable when the
-//!   durable end ([`PartitionLog::durable_end`]) has passed it. Offsets are dense, and never given twice.
+//! - [`PartitionLog`]: `Send + Sync`, every method takes `&self`. An append is in the page cache when it returns (with
+//!   [`Durability::Memory`] in the journal's memory, which a killed process loses), and durable when the durable end
+//!   ([`PartitionLog::durable_end`]) has passed it. Offsets are dense, and never given twice.
 //! - Every file is Kafka's, byte for byte; `docs/formats/` draws them. Indexes, producer state and aborted transactions are views of the
 //!   `.log` files: lost or damaged, they are rebuilt.
 //! - A log ends where its last whole, checksummed batch ends; what lies behind is cut, durably, before the first append.

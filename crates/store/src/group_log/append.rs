@@ -38,8 +38,9 @@ struct Written {
 impl GroupPartition {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
-    /// The bytes must hold exactly one batch. Returns when they are in the page cache (with `mainstem.durability=memory`, in that of the
-    /// journal) and a read sees them; with `mainstem.durability=disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
+    /// memory, and a read sees them; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener
+    /// tells.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         self.make_room_for_queue()?;

@@ -200,18 +200,19 @@ impl PartitionLog {
         let config = self.config.load();
         let due = config.durability == Durability::Disk
             || state.next_offset.0 - self.durability.end().0 >= config.flush_messages;
+        let mut flush_to = None;
         if due {
             let end = Location::new(segment_base(state.active.base), state.end_position);
             self.durability.mark(end, state.next_offset);
             state.dirty_since = None;
-            drop(state);
-            self.ask_flusher(end);
-            return;
-        }
-        if config.flush_ms != i64::MAX && state.dirty_since.is_none() {
+            flush_to = Some(end);
+        } else if config.flush_ms != i64::MAX && state.dirty_since.is_none() {
             state.dirty_since = Some(self.env.clock.monotonic());
         }
         drop(state);
+        if let Some(end) = flush_to {
+            self.ask_flusher(end);
+        }
         if begun_with.durability == Durability::Memory && config.durability != Durability::Memory {
             durability::write_out(&self.journal);
         }

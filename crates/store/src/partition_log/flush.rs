@@ -113,7 +113,7 @@ impl PartitionLog {
         if self.failure().is_none() {
             self.remove_superseded_snapshots();
             self.learn_first_time();
-            let grown = {
+            let (grown, log_start) = {
                 let mut state = self.state.lock();
                 // A log start that is written down must not lie above what a power cut leaves: offsets would go back.
                 let grown = (state.bytes_since_checkpoint >= CHECKPOINT_SYNC_BYTES
@@ -125,10 +125,12 @@ impl PartitionLog {
                     self.take_snapshot(&mut state, end)?;
                     self.write_pending_indexes(&mut state);
                 }
-                grown
+                (grown, state.log_start)
             };
-            if grown {
-                self.flush_blocking()?;
+            if grown && self.flush_blocking()? < log_start {
+                // What is in memory alone finds no room on the disk.
+                let (path, error) = (self.folder.clone(), std::io::ErrorKind::StorageFull.into());
+                return Err(StorageError { action: "write", path, error: std::sync::Arc::new(error) });
             }
         }
         if self.failure().is_none() {
