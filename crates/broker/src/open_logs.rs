@@ -121,17 +121,16 @@ const BITS_OF_A_CHARACTER: u32 = 6;
 /// A log, and what its recovery did.
 type Opened = Result<(TopicLog, LogRecovery), OpenError>;
 
-/// How many logs are opened at a time. After an unclean stop each waits for two syncs of its own, and a file system commits those
-/// together that come at the same time: more threads than processors then, unless somebody has said how many.
+/// How many logs are opened at a time: unless somebody has said it, more than there are processors. After an unclean stop each waits for two syncs
+/// of its own, and a file system commits those together that come at the same time; after an orderly one it waits for the disk,
+/// when the machine has just started and no folder is in memory.
 fn threads(broker: &BrokerConfig, stop: StopKind, logs: usize) -> usize {
     const WAITING: usize = 16;
-    let configured = broker.threads.recovery.max(1) as usize;
-    match stop {
-        StopKind::Unclean if !broker.is_set("num.recovery.threads.per.data.dir") => {
-            WAITING.min(logs.div_ceil(4)).max(1)
-        }
-        _ => configured.min(logs.div_ceil(64)).max(1),
-    }
+    let is_set = broker.is_set("num.recovery.threads.per.data.dir");
+    let threads = if is_set { broker.threads.recovery.max(1) as usize } else { WAITING };
+    // Few logs are opened sooner than threads are started.
+    let logs_a_thread = if stop == StopKind::Unclean { 4 } else { 64 };
+    threads.min(logs.div_ceil(logs_a_thread)).max(1)
 }
 
 /// Opens or creates each log, several at a time.
