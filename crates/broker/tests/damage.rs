@@ -12,12 +12,12 @@ mod folder;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use folder::{Folder, Kind, Left, ROOT, files, kind};
-use mainstem_broker::{Isolation, OFFSETS_TOPIC, Partition};
+use folder::{Folder, KEYED, Kind, Left, ROOT, files, kind};
+use mainstem_broker::{Isolation, KeyLookup, OFFSETS_TOPIC, Partition};
 use mainstem_env::{Fs, MemFs, SeededRng};
 use mainstem_record::{BatchView, Batches};
 use mainstem_store::ReadChunk;
-use mainstem_types::Offset;
+use mainstem_types::{Offset, TimestampMs};
 use support::ledger::PartitionFacts;
 use support::{Client, Node};
 
@@ -166,7 +166,12 @@ impl Look<'_> {
                 continue;
             }
             match node.partition(*id, *index) {
-                Some(partition) => lost |= !self.records(&partition, facts),
+                Some(partition) => {
+                    lost |= !self.records(&partition, facts);
+                    if name == KEYED {
+                        self.keys(node, facts);
+                    }
+                }
                 None => {
                     let named = node.said.iter().any(|line| line.contains(&format!("{name}-{index}")));
                     let metadata = kind(self.path) == Kind::Metadata;
@@ -218,6 +223,33 @@ impl Look<'_> {
             self.fail(&format!("{place}: deleted records are back"));
         }
         missing == 0 || free
+    }
+
+    /// Records are found by their keys; of damage to a file of the index, which has no checksum, at least no other record.
+    fn keys(&self, node: &Node, facts: &PartitionFacts) {
+        let topics = node.broker.topics();
+        let topic = topics.by_name(KEYED).expect("served");
+        let in_index = self.path.components().any(|part| part.as_os_str() == "key-index");
+        let may_miss = self.is_truth() || (in_index && matches!(self.damage, Damage::Flipped { .. }));
+        for record in &facts.records {
+            let lookup = KeyLookup {
+                key: &record.value,
+                partition: None,
+                from: TimestampMs(i64::MIN),
+                to: TimestampMs(i64::MAX),
+                max: 10,
+                isolation: Isolation::ReadCommitted,
+            };
+            let found = match node.broker.find_by_key(topic, &lookup) {
+                Ok(found) => found.records.iter().map(|found| found.offset.0).collect(),
+                Err(_) if may_miss => Vec::new(),
+                Err(error) => self.fail(&format!("{} cannot be looked up: {error}", record.value)),
+            };
+            let due: Vec<i64> = record.offset.into_iter().collect();
+            if found != due && !(may_miss && found.is_empty()) {
+                self.fail(&format!("{} is found at {found:?}, and is at {due:?}", record.value));
+            }
+        }
     }
 
     fn is_told_to_readers(&self, node: &Node) -> bool {
@@ -319,7 +351,11 @@ fn values(batch: &BatchView<'_>, from: Offset, seen: &mut Vec<(Offset, String)>)
 }
 
 fn every_file(left: Left, which: impl Fn(Kind, &str) -> bool) {
-    let folder = Folder::make(left);
+    every_file_of(Folder::make(left), which);
+}
+
+fn every_file_of(folder: Folder, which: impl Fn(Kind, &str) -> bool) {
+    let left = folder.left;
     let all = files(&folder.fs);
     let rng = SeededRng::new(seed());
     let (mut count, mut failures) = (0, Vec::new());
@@ -360,4 +396,14 @@ files! {
     metadata_after_a_kill: Killed, |kind, _| kind == Kind::Metadata;
     small_files_after_an_orderly_stop: Orderly, |_, text| !text.contains('/');
     small_files_after_a_kill: Killed, |_, text| !text.contains('/');
+}
+
+#[test]
+fn key_indexes_after_an_orderly_stop() {
+    every_file_of(Folder::keyed(Left::Orderly), |_, text| text.starts_with(KEYED));
+}
+
+#[test]
+fn key_indexes_after_a_kill() {
+    every_file_of(Folder::keyed(Left::Killed), |_, text| text.starts_with(KEYED));
 }

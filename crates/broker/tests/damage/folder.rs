@@ -13,6 +13,8 @@ use crate::support::check::note;
 use crate::support::{Client, Ledger, Node, Settings, clock, settings};
 
 pub const ROOT: &str = "/data";
+/// The topic that has a key index.
+pub const KEYED: &str = "keyed";
 
 /// How the folder was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,22 @@ pub struct Folder {
 
 impl Folder {
     pub fn make(left: Left) -> Folder {
+        Folder::lived(left, live)
+    }
+
+    /// One with a key index, whose files are large: of one topic alone.
+    pub fn keyed(left: Left) -> Folder {
+        Folder::lived(left, |client| {
+            client.create(&[(KEYED, 1, &KEYS)]);
+            for _ in 0..3 {
+                client.produce(KEYED, 0, 4);
+                client.node.broker.write_checkpoints().expect("checkpoints");
+            }
+            client.produce(KEYED, 0, 2);
+        })
+    }
+
+    fn lived(left: Left, live: impl Fn(&mut Client<'_>)) -> Folder {
         let (fs, clock) = (MemFs::new(), clock());
         let settings = settings(&[("mainstem.commitlog.file.bytes", "1048576"), ("mainstem.shared.groups", "1")]);
         let node = Node::start(&fs, &clock, &settings, 7).expect("a new folder");
@@ -53,11 +71,18 @@ impl Folder {
 
 const SHARED: (&str, &str) = ("mainstem.layout", "shared");
 const TOPIC: [(&str, &str); 2] = [("mainstem.layout", "topic"), ("mainstem.groups", "2")];
+const KEYS: [(&str, &str); 1] = [("mainstem.key.index", "all")];
 const ROLLING: [(&str, &str); 2] = [("segment.ms", "1000"), ("index.interval.bytes", "1")];
 
 fn live(client: &mut Client<'_>) {
     client.create_offsets_topic();
-    client.create(&[("rolled", 1, &ROLLING), ("plain", 2, &[]), ("shared", 2, &[SHARED]), ("grouped", 2, &TOPIC)]);
+    client.create(&[
+        (KEYED, 1, &KEYS),
+        ("rolled", 1, &ROLLING),
+        ("plain", 2, &[]),
+        ("shared", 2, &[SHARED]),
+        ("grouped", 2, &TOPIC),
+    ]);
     let mut producer = client.producer().expect("a producer id");
     for round in 0..4 {
         client.produce_as(&mut producer, "rolled", 0, 2);

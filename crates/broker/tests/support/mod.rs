@@ -156,7 +156,7 @@ pub fn batch(now: TimestampMs, producer: Option<(ProducerId, i16, i32)>, values:
         builder = builder.producer(id, ProducerEpoch(epoch), sequence);
     }
     for value in values {
-        builder.append(now, None, Some(value.as_bytes()), &[]);
+        builder.append(now, Some(value.as_bytes()), Some(value.as_bytes()), &[]);
     }
     bytes::Bytes::from(builder.build().expect("a batch"))
 }
