@@ -4,12 +4,16 @@
 //! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. At last all views of a commit log are made again. What is read goes through a socket of the loopback, so that
 //! copies (many small batches) and slices of files (large ones) are compared as a client sees them.
 //!
+//! "find an offset" compares the sparse index of a partition with the consume queue: how large they are, and how long it takes to find one record.
+//!
 //! Times are those for which the thread had a processor: what else the machine does changes them little.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -117,8 +121,13 @@ impl Bench {
 
     /// The same amount in every topic, in turns.
     fn filled(layout: Layout, topics: usize) -> Bench {
+        Bench::filled_with(layout, topics, 1, RECORD_BYTES)
+    }
+
+    /// The same with batches of so many records.
+    fn filled_with(layout: Layout, topics: usize, records: usize, bytes: usize) -> Bench {
         let bench = Bench::new(layout, topics);
-        let batch = batch(bench.now);
+        let batch = batch(bench.now, records, bytes);
         for _ in 0..FILLED_BYTES / batch.len() / topics {
             bench.logs.iter().for_each(|log| bench.append(log, &batch));
         }
@@ -157,9 +166,12 @@ impl Bench {
     }
 }
 
-fn batch(now: TimestampMs) -> Bytes {
+fn batch(now: TimestampMs, records: usize, bytes: usize) -> Bytes {
     let mut builder = BatchBuilder::new();
-    builder.append(now, None, Some(&vec![7; RECORD_BYTES]), &[]);
+    let value = vec![7; bytes];
+    for _ in 0..records {
+        builder.append(now, None, Some(&value), &[]);
+    }
     Bytes::from(builder.build().expect("a small batch"))
 }
 
@@ -173,7 +185,7 @@ fn appends(criterion: &mut Criterion<CpuTime>) {
         (Layout::Shared, 1000),
     ] {
         let bench = Bench::new(layout, topics);
-        let batch = batch(bench.now);
+        let batch = batch(bench.now, 1, RECORD_BYTES);
         let (mut appended, mut next) = (0, 0);
         group.throughput(Throughput::Bytes(batch.len() as u64));
         group.bench_function(BenchmarkId::new(layout.name(), format!("{topics} topics")), |bencher| {
@@ -253,6 +265,60 @@ fn reads(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
+/// Bytes on the disk of the files that are wanted.
+fn disk_bytes(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |path: PathBuf| match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_bytes(&path, wanted),
+        // Files that are created at full length have blocks only where something is written.
+        Ok(metadata) if wanted(&path) => metadata.len().min(metadata.blocks() * 512),
+        _ => 0,
+    };
+    entries.map(|entry| of(entry.path())).sum()
+}
+
+/// Bytes of the index for a GB of log. The active segment of a partition has its own in memory.
+fn index_bytes_per_gb(bench: &Bench, layout: Layout) -> u64 {
+    let is = |path: &Path, end: &str| path.extension().is_some_and(|extension| extension == end);
+    let (index, data) = match layout {
+        Layout::Partition => {
+            let sealed = |path: &Path| path.with_extension("index").metadata().is_ok_and(|found| found.len() > 0);
+            let index = |path: &Path| is(path, "index") || is(path, "timeindex");
+            let log = |path: &Path| is(path, "log") && sealed(path);
+            (disk_bytes(bench.folder.path(), &index), disk_bytes(bench.folder.path(), &log))
+        }
+        Layout::Shared => {
+            let group = bench.folder.path().join("group");
+            (disk_bytes(&group.join("consumequeue"), &|_| true), disk_bytes(&group.join("commitlog"), &|_| true))
+        }
+    };
+    (index as f64 / data.max(1) as f64 * 1e9) as u64
+}
+
+/// The batch of a record anywhere, of which everything is in the page cache.
+fn seeks(criterion: &mut Criterion<CpuTime>) {
+    let mut group = criterion.benchmark_group("find an offset");
+    for (records, bytes) in [(1, 100), (1, 1000), (10, 1000), (1, 10_000)] {
+        for layout in [Layout::Partition, Layout::Shared] {
+            let bench = Bench::filled_with(layout, 1, records, bytes);
+            let shape = format!("{records} x {bytes} bytes a batch");
+            let per_gb = index_bytes_per_gb(&bench, layout);
+            println!("{}, {shape}: {:.2} MB of index for a GB", layout.name(), per_gb as f64 / 1e6);
+            let (log, mut random) = (&bench.logs[0], 1u64);
+            let end = log.log_end();
+            group.bench_function(BenchmarkId::new(layout.name(), shape), |bencher| {
+                bencher.iter(|| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let from = Offset((random >> 33) as i64 % end.0);
+                    let request = ReadRequest { from, max_bytes: 1, upper: end, min_one_batch: true };
+                    black_box(log.read(&request).expect("a sound log").bytes)
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
 /// The next start after queues, index and checkpoint were deleted: the commit log is read, checked, and everything made again.
 fn rebuilds(criterion: &mut Criterion<CpuTime>) {
     let mut group = criterion.benchmark_group("views made again");
@@ -289,6 +355,6 @@ fn live(log: &TopicLog) -> LivePartition {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = appends, reads, rebuilds
+    targets = appends, reads, seeks, rebuilds
 }
 criterion_main!(benches);
