@@ -138,7 +138,7 @@ mod linux {
         fn a_mapping_with_changed_pages_is_left_alone() {
             let maps = "1000-3000 r-xp 00000000 00:00 0 /bin/a\nRss:  8 kB\nAnonymous:    4 kB\n\
                         3000-4000 r--p 00002000 00:00 0 /bin/a\nRss:  4 kB\nAnonymous:    0 kB\n";
-            assert_eq!(changed_mappings(maps), [0x1000..0x3000]);
+            assert_eq!(changed_mappings(maps), vec![Range { start: 0x1000, end: 0x3000 }]);
             assert!(changed_mappings(&fs::read_to_string("/proc/self/smaps").unwrap()).iter().any(|mapping| {
                 let local = 0u8;
                 mapping.contains(&(&raw const local as usize))
