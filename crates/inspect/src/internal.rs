@@ -98,8 +98,25 @@ fn finish(number: i16, decoded: Option<Result<KeyAndValue, DecodeError>>) -> Res
 pub(crate) fn transaction(key: &[u8], value: Option<&[u8]>) -> Result<Decoded, String> {
     let (number, reader) = read_version(key).map_err(|error| error.to_string())?;
     let decoded = by_number!(number, reader, value, 0 => TransactionLogKey, TransactionLogValue;);
-    finish(number, decoded)
+    let mut decoded = finish(number, decoded)?;
+    if let Some(status) = decoded.data.pointer_mut("/value/transaction_status") {
+        let name = status.as_u64().and_then(|status| TRANSACTION_STATES.get(status as usize));
+        *status = name.map_or(status.take(), |name| Value::from(*name));
+    }
+    Ok(decoded)
 }
+
+/// Kafka's names, by their numbers.
+const TRANSACTION_STATES: [&str; 8] = [
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+];
 
 /// A control record: the end of a transaction, or a mark of the metadata log.
 pub(crate) fn control(key: &[u8], value: &[u8]) -> Result<Decoded, String> {
@@ -154,6 +171,7 @@ mod tests {
             assert_eq!((decoded.kind.as_str(), decoded.version), ("TransactionLog", Some(version)));
             assert_eq!(decoded.data["key"]["transactional_id"], "orders");
             assert_eq!(decoded.data["value"]["producer_id"], 7);
+            assert_eq!(decoded.data["value"]["transaction_status"], "PrepareCommit");
         }
         assert_eq!(transaction(&key, None).unwrap().data["value"], Value::Null);
         assert!(transaction(&[0, 1], None).unwrap_err().contains("unknown kind"));

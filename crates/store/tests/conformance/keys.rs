@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use mainstem_env::{CrashPolicy, Fs, MemFs, OpenOptions, Rng, SeededRng};
+use mainstem_env::{CrashPolicy, Fs, MemFs, OpenOptions, SeededRng};
 use mainstem_record::{BatchBuilder, ControlRecord};
 use mainstem_store::{AppendContext, INDEXED_BYTES_MAX, KeyIndexing, KeyMatches, KeyQuery, LogConfig, Origin};
 use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicId};
