@@ -72,9 +72,9 @@ fn every_commit_is_told_while_many_append_and_the_durability_changes() {
 #[test]
 fn what_was_appended_during_a_switch_to_disk_is_synced_without_another_append() {
     // Large, so that the switch comes while the batch is looked at.
-    let large = "alone".repeat(150_000);
-    for _ in 0..40 {
-        let (node, partition, _) = broker("os", 1);
+    let large = "alone".repeat(75_000);
+    for round in 0..40 {
+        let (node, partition, _) = broker(["os", "memory"][round % 2], 1);
         let (ready, client) = (Barrier::new(2), Client::new(&node, Ledger::default()));
         thread::scope(|scope| {
             let sender = scope.spawn(|| {
