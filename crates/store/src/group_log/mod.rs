@@ -108,7 +108,7 @@ impl Default for GroupOptions {
             index_slots: 5_000_000,
             index_entries: 20_000_000,
             tail_cache_bytes: 1 << 20,
-            queue_bytes: 8 << 20,
+            queue_bytes: 4 << 20,
         }
     }
 }
