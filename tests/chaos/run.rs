@@ -345,25 +345,18 @@ impl Run {
 
     fn entry(&mut self, topic: Topic) -> Entry {
         let topic = Arc::new(Mutex::new(topic));
-        let client = self.patient();
-        let mut next = || {
+        let raw = (0..self.random.between(1, 2)).map(|_| {
             self.producers += 1;
-            (self.producers, self.random.branch())
-        };
-        let (_, mut choice) = next();
-        let raw = (0..choice.between(1, 2)).map(|_| next()).collect::<Vec<_>>();
-        let library = if choice.chance(50) { vec![next()] } else { Vec::new() };
-        Entry {
-            raw: raw.into_iter().map(|(number, random)| RawProducer::new(number, Arc::clone(&topic), random)).collect(),
-            library: library
-                .into_iter()
-                .map(|(number, random)| Arc::new(LibraryProducer::new(number, Arc::clone(&topic), &client, random)))
-                .collect(),
-            topic,
-            stop: Arc::default(),
-            producing: Vec::new(),
-            others: Vec::new(),
+            RawProducer::new(self.producers, Arc::clone(&topic), self.random.branch())
+        });
+        let raw = raw.collect();
+        let mut library = Vec::new();
+        if self.random.chance(50) {
+            self.producers += 1;
+            let (client, random) = (self.patient(), self.random.branch());
+            library.push(Arc::new(LibraryProducer::new(self.producers, Arc::clone(&topic), &client, random)));
         }
+        Entry { topic, raw, library, stop: Arc::default(), producing: Vec::new(), others: Vec::new() }
     }
 
     async fn delete_topic(&mut self, at: usize) {
