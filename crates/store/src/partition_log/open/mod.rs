@@ -321,6 +321,8 @@ impl<'a> Opening<'a> {
         state.active.jitter_ms =
             random_below(self.env.rng.as_ref(), self.config.segment_jitter_ms.min(self.config.segment_ms));
         state.epochs = opened.epochs;
+        // A kill may come between the deletion of segments and the file of epochs that follows.
+        state.epochs.truncate_start(state.log_start);
         state.producers = opened.producers;
         state.snapshots = snapshots;
         state.unsynced_indexes = opened.rebuilt;

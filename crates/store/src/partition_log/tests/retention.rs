@@ -1,4 +1,6 @@
 use super::*;
+use crate::formats::epoch_checkpoint;
+use crate::partition_log::flush::EPOCH_FILE;
 
 #[test]
 fn by_size_whole_segments_go_and_the_active_one_stays() {
@@ -15,6 +17,22 @@ fn by_size_whole_segments_go_and_the_active_one_stays() {
     log.close().unwrap();
     let (again, _) = open(&fs, clean(), small());
     expect_filled(&again, log.log_start().0..60);
+}
+
+#[test]
+fn no_epoch_begins_before_the_log_when_a_kill_came_before_their_file_was_written() {
+    let (fs, log) = create(small());
+    fill(&log, 60);
+    log.prepare_checkpoint().unwrap();
+    log.set_config(Arc::new(LogConfig { retention_bytes: 1500, ..small() }));
+    let log_start = log.retention_pass(NOW, Offset(60)).unwrap().log_start;
+    assert!(log_start > Offset::ZERO);
+    drop(log);
+    let (again, _) = open(&fs, OpenFacts::default(), small());
+    assert_eq!(again.latest_epoch().unwrap().start_offset, log_start);
+    again.close().unwrap();
+    let written = fs.read_all(&Path::new(FOLDER).join(EPOCH_FILE)).unwrap();
+    assert_eq!(epoch_checkpoint::decode(&written).unwrap()[0].start_offset, log_start);
 }
 
 #[test]
