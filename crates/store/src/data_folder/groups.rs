@@ -12,17 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_types::{Offset, TimestampMs, TopicId, TopicPartition};
+use mainstem_types::{TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
 use super::DataFolder;
 use crate::config::LogConfig;
-use crate::error::{OpenError, ReadError, StorageError};
+use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
-use crate::key_query::{FindByKeyError, KeyMatches, KeyQuery};
 use crate::parallel;
 use crate::partition_log::{StoreEnv, io_error};
-use crate::topic_log::TopicLog;
 
 const FOLDER: &str = "mainstem";
 const SHARED: &str = "shared";
@@ -287,7 +285,7 @@ impl DataFolder {
         Ok(report)
     }
 
-    fn groups(&self) -> Vec<Arc<GroupLog>> {
+    pub(super) fn groups(&self) -> Vec<Arc<GroupLog>> {
         self.groups.get().map(Groups::all).unwrap_or_default()
     }
 
@@ -354,21 +352,6 @@ impl DataFolder {
         self.groups().into_iter().filter(|group| group.failure().is_none())
     }
 
-    /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole. Gives the log
-    /// end. Of a group, what was written later to its other partitions goes too: a group is one log to those who replicate it.
-    pub fn truncate_to(&self, log: &TopicLog, offset: Offset) -> Result<Offset, ReadError> {
-        let partition = match log {
-            TopicLog::Partition(log) => return Ok(log.truncate_to(offset)?),
-            TopicLog::Group(partition) => partition,
-        };
-        let key = (partition.topic_id(), partition.partition().partition);
-        let group = self.groups().into_iter().find(|group| group.partition(key.0, key.1).is_some());
-        if let (Some(group), Some(position)) = (group, partition.position_of(offset)?) {
-            group.truncate_to(position)?;
-        }
-        Ok(partition.log_end())
-    }
-
     /// Writes the keys that wait for an index, and consume queues when they take too much memory. To be called about once a second.
     pub fn write_views_of_groups(&self) {
         self.groups().iter().for_each(|group| {
@@ -380,11 +363,6 @@ impl DataFolder {
     /// Frees memory and files that nobody used lately.
     pub fn release_idle_groups(&self) {
         self.groups().iter().for_each(|group| group.release_idle());
-    }
-
-    /// Records of a topic in layout `topic` or `shared` that have a key, of all groups. See [`GroupLog::find_by_key`].
-    pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, FindByKeyError> {
-        self.groups_alive().map(|group| group.find_by_key(topic_id, query)).collect()
     }
 
     pub(super) fn checkpoint_groups(&self) -> Result<(), StorageError> {

@@ -3,6 +3,7 @@
 //! Order at the start: lock, `abort` written, `.kafka_cleanshutdown` removed, both durable before a log is touched. Order at the end: logs
 //! closed, checkpoints written, `.kafka_cleanshutdown` written, `abort` removed. So a crash at any point is seen as one.
 
+mod across_groups;
 mod checkpoints;
 mod classify;
 mod groups;

@@ -23,6 +23,7 @@ impl GroupLog {
         let Some(name) = partitions.first().map(|partition| partition.partition.topic.clone()) else {
             return Ok(KeyMatches { records: Vec::new(), complete: true });
         };
+        self.core.check_alive()?;
         if let Some(from) = self.add_keys_missing_in(INDEXED_BYTES_MAX)? {
             let (done, end) = (from, self.core.log.end().position());
             return Err(FindByKeyError::Behind { log: self.core.folder.display().to_string(), done, end });
