@@ -426,6 +426,54 @@ fn epochs_of_killed_lives_are_noted_although_a_snapshot_spares_the_recovery_thei
 }
 
 #[test]
+fn a_commit_log_of_which_retention_has_hidden_records_or_taken_the_last_file_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        "mainstem.shared.groups=1",
+        "log.initial.task.delay.ms=10",
+        "log.retention.check.interval.ms=50",
+        "log.segment.delete.delay.ms=0",
+    ];
+    let more: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let mut server = Server::start(folder.path(), &more);
+    let run = |server: &Server, arguments: &[&str]| {
+        let mut command = assert_cmd::Command::from_std(mainstem(arguments));
+        let output = command.env("MAINSTEM_BOOTSTRAP", server.address()).write_stdin("some\nlines\n").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for topic in ["short", "long"] {
+        run(&server, &["topic", "create", topic, "--partitions", "1", "--config", "mainstem.layout=shared"]);
+        run(&server, &["produce", topic]);
+    }
+    let hide = |server: &Server| {
+        run(server, &["config", "alter", "--topic", "short", "--set", "retention.ms=1"]);
+        let deadline = std::time::Instant::now() + support::PATIENCE;
+        while !run(server, &["consume", "short"]).is_empty() {
+            assert!(std::time::Instant::now() < deadline, "nothing expires");
+        }
+        run(server, &["config", "alter", "--topic", "short", "--set", "retention.ms=-1"]);
+    };
+    hide(&server);
+    run(&server, &["produce", "short"]);
+    stop(server);
+    let (code, lines) = verify(folder.path());
+    assert_eq!(code, Some(0), "records are hidden in the file of those that are seen: {lines:?}");
+    server = Server::start(folder.path(), &more);
+    hide(&server);
+    run(&server, &["topic", "delete", "long"]);
+    let first = folder.path().join("mainstem/shared-0/commitlog/00000000000000000000");
+    let deadline = std::time::Instant::now() + support::PATIENCE;
+    while first.exists() {
+        assert!(std::time::Instant::now() < deadline, "nobody needs the file, and it stays");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    stop(server);
+    let (code, lines) = verify(folder.path());
+    assert_eq!(code, Some(0), "the last entry is gone with its file: {lines:?}");
+}
+
+#[test]
 fn dump_shows_every_file_and_goes_on_behind_damage() {
     let folder = Folder::make(&[]);
     let (code, lines) = dump(folder.path(), &["--records", "--offsets"]);

@@ -97,6 +97,12 @@ impl Tracked {
     }
 
     fn add_share(&mut self, header: &BatchHeader, placed: Placed) {
+        // What retention had hidden before more was written to the same file is not counted there.
+        let is_hidden =
+            |state: &PartitionState| state.shares.first().is_some_and(|first| header.base_offset < first.first_offset);
+        if self.state.as_ref().is_some_and(is_hidden) {
+            return;
+        }
         let (bytes, newest_ms) = (u64::from(placed.size), header.max_timestamp.0);
         match self.shares.last_mut().filter(|share| share.segment == placed.file) {
             Some(share) => {
@@ -154,9 +160,10 @@ impl Tracked {
         if end != state.next_offset {
             return Some(format!("the log ends at {end}, the checkpoint says at {}", state.next_offset));
         }
-        let last = self.last.map_or((0, 0), |last| (last.position, last.size));
-        if state.last_size > 0 && last != (state.last_position, state.last_size) {
-            let said = (state.last_position, state.last_size);
+        let said = (state.last_position, state.last_size);
+        // Of what nobody needs any more the file may be gone, with the last entry.
+        let other = self.last.map(|last| (last.position, last.size)).filter(|last| *last != said);
+        if let Some(last) = other.filter(|_| state.last_size > 0) {
             return Some(format!(
                 "the last entry is at {} with {} bytes, it says at {} with {}",
                 last.0, last.1, said.0, said.1
