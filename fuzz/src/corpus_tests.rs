@@ -417,3 +417,24 @@ fn the_conversations_of_the_corpus_go_well() {
     metadata(&administration());
     frames();
 }
+
+#[test]
+fn a_conversation_about_keys_goes_well() {
+    use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+    let mut scribe = Scribe::new();
+    let config = AlterableConfig { name: "mainstem.key.index".into(), value: Some("all".into()), ..Default::default() };
+    let resource = AlterConfigsResource { resource_type: 2, resource_name: "t".into(), configs: vec![config] };
+    let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    let _: Option<IncrementalAlterConfigsResponse<'_>> = scribe.ask(1, &request);
+    let request = produce(&scribe, 9, 1, &[batch(Codec::Zstd, None)]);
+    let _: Option<ProduceResponse<'_>> = scribe.ask(9, &request);
+    let mut request =
+        FindByKeyRequest { topic_name: Some("t".into()), key: Cow::Borrowed(b"key"), ..Default::default() };
+    let found: Option<FindByKeyResponse<'_>> = scribe.ask(0, &request);
+    assert_eq!(found.unwrap().records.len(), 3);
+    save("kafka_request", "FindByKeyRequest-0", &encode_request(0, 7, None, &request).unwrap().bytes[4..]);
+    (request.topic_name, request.topic_id) = (None, scribe.topic);
+    let found: Option<FindByKeyResponse<'_>> = scribe.ask(0, &request);
+    assert_eq!(found.unwrap().records.len(), 3);
+    scribe.save("keys");
+}
