@@ -162,3 +162,8 @@ fn parent_of(path: &Path) -> &Path {
         None => path,
     }
 }
+
+/// Whether an error says that there is no room, on the disk or within a quota: not final, a later write may find some.
+pub fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -25,7 +25,7 @@ mod slice;
 
 pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
-pub use fs::{DirEntry, Fs, Metadata, OpenOptions};
+pub use fs::{DirEntry, Fs, Metadata, OpenOptions, is_disk_full};
 pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
 pub use real::{RealFs, give_back_program_pages, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};

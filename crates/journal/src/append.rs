@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mainstem_env::{File, OpenOptions};
+use mainstem_env::{File, OpenOptions, is_disk_full};
 use parking_lot::MutexGuard;
 
 use crate::journal::{Active, AppendState};
@@ -194,7 +194,7 @@ impl Journal {
         bytes: usize,
         error: io::Error,
     ) -> AppendError {
-        if !is_full(&error) {
+        if !is_disk_full(&error) {
             return AppendError::Failed(self.fail("write", at.segment, error));
         }
         // A part may have been written; what follows the end must be nothing when the next entry goes there.
@@ -209,8 +209,4 @@ impl Journal {
         state.reserve_refused = true;
         AppendError::DiskFull { dir: self.dir.to_path_buf(), bytes: bytes as u64 }
     }
-}
-
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

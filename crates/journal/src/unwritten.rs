@@ -11,9 +11,9 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use mainstem_env::is_disk_full;
 use parking_lot::MutexGuard;
 
-use crate::append::is_full;
 use crate::journal::AppendState;
 use crate::{AppendError, Journal, JournalFailure, Location, MemoryBudget, RollError};
 
@@ -155,7 +155,7 @@ impl Journal {
                 }
                 Ok(())
             }
-            Err(error) if is_full(&error) => {
+            Err(error) if is_disk_full(&error) => {
                 if !std::mem::replace(&mut unwritten.held_back, true) {
                     tracing::error!(
                         "journal {}: the disk is full: {waiting} bytes that were acknowledged from memory are there alone, and are lost if the process is killed; free space, and they are written",

@@ -201,7 +201,7 @@ impl PartitionLog {
         let path = self.folder.join(EPOCH_FILE);
         self.fs().atomic_write(&path, &bytes).map_err(|error| {
             self.state.lock().epochs.dirty = true;
-            self.fail("write", &path, error)
+            self.file_error("write", &path, error)
         })
     }
 

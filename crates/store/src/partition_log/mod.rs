@@ -322,6 +322,14 @@ impl PartitionLog {
         self.failed.get_or_init(|| failure).clone()
     }
 
+    /// An error of the disk ends the log, unless the disk is full and nothing of what was there is lost.
+    fn file_error(&self, action: &'static str, path: &Path, error: std::io::Error) -> StorageError {
+        if mainstem_env::is_disk_full(&error) {
+            return StorageError { action, path: path.to_owned(), error: Arc::new(error) };
+        }
+        self.fail(action, path, error)
+    }
+
     pub(crate) fn file(&self, base: Offset, suffix: &str) -> PathBuf {
         self.folder.join(names::segment_file(base, suffix))
     }

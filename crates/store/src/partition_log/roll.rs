@@ -10,7 +10,7 @@ use crate::config::LogConfig;
 use crate::error::{AppendError, StorageError};
 use crate::formats::names;
 use crate::formats::transaction_index::AbortedTransaction;
-use mainstem_env::{Fs, OpenOptions};
+use mainstem_env::{Fs, OpenOptions, is_disk_full};
 use mainstem_journal::{Location, RollError};
 use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::{Offset, TimestampMs};
@@ -45,7 +45,7 @@ impl PartitionLog {
 
     /// A full disk refuses the batch, and the log goes on; every other error is final.
     fn refuse(&self, error: StorageError, size: usize) -> AppendError {
-        if is_full(&error.error) {
+        if is_disk_full(&error.error) {
             return AppendError::DiskFull { partition: self.partition.clone(), bytes: size as u64 };
         }
         let _ = self.failed.set(error.clone());
@@ -155,7 +155,7 @@ impl PartitionLog {
             match self.fs().open(&path, &OpenOptions::create_empty()) {
                 Ok(_) => {}
                 // The first entry creates it.
-                Err(error) if is_full(&error) => {}
+                Err(error) if is_disk_full(&error) => {}
                 Err(error) => return Err(self.fail("create", &path, error)),
             }
         }
@@ -213,8 +213,4 @@ impl PartitionLog {
         }
         Ok(())
     }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }

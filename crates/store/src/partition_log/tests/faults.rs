@@ -110,3 +110,19 @@ fn an_error_of_the_disk_ends_its_log_alone_and_is_told() {
     fill(&other, 30);
     assert_eq!(other.flush_blocking().unwrap(), Offset(30));
 }
+
+#[test]
+fn a_disk_without_room_for_the_epochs_does_not_end_the_log() {
+    let (fs, log) = create(small());
+    fill(&log, 2);
+    fs.plan_fault(Fault::any(1).with(FaultAction::NoSpace).on("leader-epoch-checkpoint").and_later());
+    let error = log.prepare_checkpoint().expect_err("there is no room for the epochs");
+    assert_eq!(error.error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert!(fs.faults_met() > 0 && log.failure().is_none());
+    fill(&log, 1);
+    fs.clear_faults();
+    log.prepare_checkpoint().unwrap();
+    log.flush_blocking().unwrap();
+    let (log, _) = open(&fs.crash(CrashPolicy::Nothing), OpenFacts::default(), small());
+    assert!(log.log_end() == Offset(3) && log.latest_epoch().is_some());
+}
