@@ -81,8 +81,9 @@ impl Results {
             // Half a line of a run that was killed: what follows begins anew.
             file.write_all(b"\n").with_context(failed)?;
         }
-        let lines = rest.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok(Results { file, head: found, lines })
+        let mut results = Results { file, head: found, lines: Vec::new() };
+        rest.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|line| results.take(line));
+        Ok(results)
     }
 
     pub fn lines(&self) -> &[ResultLine] {
@@ -98,14 +99,19 @@ impl Results {
         WORKS.iter().all(|work| self.lines.iter().any(|line| line.cell == *cell && line.outcome.work == *work))
     }
 
-    /// Adds all results of a cell. Those of a former, incomplete measurement are forgotten by the next start, too: the last ones count.
+    /// Adds all results of a cell.
     pub fn add(&mut self, lines: Vec<ResultLine>) -> Result<()> {
         for line in lines {
             self.write(&line)?;
-            self.lines.retain(|old| old.cell != line.cell || old.outcome.work != line.outcome.work);
-            self.lines.push(line);
+            self.take(line);
         }
         Ok(())
+    }
+
+    /// In place of what a run left of the cell that was killed before it had all of it.
+    fn take(&mut self, line: ResultLine) {
+        self.lines.retain(|old| old.cell != line.cell || old.outcome.work != line.outcome.work);
+        self.lines.push(line);
     }
 
     fn write(&mut self, line: &impl Serialize) -> Result<()> {
@@ -201,9 +207,11 @@ mod tests {
         assert_eq!(results.lines(), [shared.clone(), topic[..2].to_vec()].concat());
         assert!(results.has(&shared[0].cell) && !results.has(&topic[0].cell));
         results.add(topic.clone()).unwrap();
-        assert_eq!(results.lines(), [shared, topic.clone()].concat(), "nothing is there twice");
+        let all = [shared, topic.clone()].concat();
+        assert_eq!(results.lines(), all, "nothing is there twice");
         drop(results);
-        assert!(open(&path).unwrap().has(&topic[0].cell));
+        let again = open(&path).unwrap();
+        assert!(again.has(&topic[0].cell) && again.lines() == all);
     }
 
     #[test]
