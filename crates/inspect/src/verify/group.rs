@@ -8,6 +8,7 @@ use mainstem_env::OpenOptions;
 use mainstem_record::BatchView;
 use mainstem_store::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
 use mainstem_store::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
+use mainstem_store::formats::group_log_starts;
 use mainstem_store::rebuild;
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 
@@ -65,6 +66,7 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Ve
 }
 
 fn read_checkpoints(check: &mut Check<'_, '_, '_>, folder: &Path) -> Option<GroupCheckpoint> {
+    load(check.fs, &folder.join(group_log_starts::FILE_NAME), About::default(), check.report, group_log_starts::decode);
     let mut newest = None;
     for name in [group_checkpoint::OLD_FILE_NAME, group_checkpoint::FILE_NAME] {
         let path = folder.join(name);
