@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mainstem_store::formats::{checkpoint, clean_shutdown, key_index_state, lock, names};
+use mainstem_store::formats::{checkpoint, clean_shutdown, group_log_starts, key_index_state, lock, names};
 use mainstem_types::Offset;
 
 /// Every kind of file that a data folder holds.
@@ -27,6 +27,8 @@ pub enum FileKind {
     OffsetCheckpoint,
     /// `checkpoint` of the data folder or of a group: the content tells.
     Checkpoint,
+    /// Of a group.
+    LogStarts,
     /// With the position of its first byte.
     CommitLog(u64),
     /// With the offset of its first entry.
@@ -94,6 +96,7 @@ impl FileKind {
             clean_shutdown::FILE_NAME => FileKind::CleanShutdown,
             lock::LOCK_FILE_NAME | lock::ABORT_FILE_NAME => FileKind::ProcessId,
             checkpoint::FILE_NAME | checkpoint::OLD_FILE_NAME => FileKind::Checkpoint,
+            group_log_starts::FILE_NAME => FileKind::LogStarts,
             name if OFFSET_CHECKPOINTS.contains(&name) => FileKind::OffsetCheckpoint,
             _ => return None,
         })
@@ -146,6 +149,7 @@ impl FileKind {
             FileKind::ProcessId => "process id",
             FileKind::OffsetCheckpoint => "offset checkpoint",
             FileKind::Checkpoint => "checkpoint",
+            FileKind::LogStarts => "log starts",
             FileKind::CommitLog(_) => "commit log",
             FileKind::ConsumeQueue(_) => "consume queue",
             FileKind::KeyIndex => "key index",
@@ -191,6 +195,7 @@ mod tests {
             ("/d/.lock", FileKind::ProcessId),
             ("/d/abort", FileKind::ProcessId),
             ("/d/checkpoint.old", FileKind::Checkpoint),
+            ("/d/mainstem/shared-0/log-starts", FileKind::LogStarts),
             ("/d/cleaner-offset-checkpoint", FileKind::OffsetCheckpoint),
             ("/d/mainstem/shared-0/commitlog/00000000001073741824", FileKind::CommitLog(1 << 30)),
             ("/d/mainstem/shared-0/consumequeue/t/0/00000000000006000000", FileKind::ConsumeQueue(Offset(300_000))),

@@ -1,11 +1,13 @@
 //! Files that are read as a whole: checkpoints, snapshots of producers, marks.
 
 use mainstem_store::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
+use mainstem_store::formats::group_log_starts;
 use mainstem_store::formats::{
     FormatError, checkpoint, clean_shutdown, epoch_checkpoint, key_index_state, lock, meta_properties,
     offset_checkpoint, partition_metadata, producer_snapshot, quorum_state,
 };
 use mainstem_store::{AbortedTransaction, QuorumContent};
+use mainstem_types::{Offset, PartitionIndex, TopicId};
 use serde_json::{Value, json};
 
 use super::{Dumper, Ended, Outcome};
@@ -39,6 +41,7 @@ pub(super) fn show(dumper: &mut Dumper<'_, '_>, kind: FileKind) -> Outcome {
         FileKind::ProducerSnapshot => say_checked(dumper, bytes, SNAPSHOT_CRC_AT, producers),
         FileKind::KeyIndexState => say_checked(dumper, bytes, KEY_INDEX_CRC_AT, key_index_state),
         FileKind::Checkpoint if bytes.starts_with(GROUP_MAGIC) => say_checked(dumper, bytes, GROUP_CRC_AT, group),
+        FileKind::LogStarts => say_checked(dumper, bytes, GROUP_CRC_AT, log_starts),
         FileKind::Checkpoint => say(dumper, &bytes, positions(&bytes)),
         _ => {
             let line = Line::new("process").with("id", lock::decode(&bytes));
@@ -157,6 +160,18 @@ fn group(bytes: &[u8]) -> Lines {
     lines.extend(indexes.iter().map(index));
     lines.extend(partitions.iter().map(partition));
     Ok(lines)
+}
+
+fn log_starts(bytes: &[u8]) -> Lines {
+    let known = group_log_starts::decode(bytes)?;
+    let line = |((topic_id, partition), log_start): (&(TopicId, PartitionIndex), &Offset)| {
+        let line = Line::new("partition").with("topic_id", topic_id.to_string()).with("partition", partition.0);
+        match *log_start == group_log_starts::DELETED {
+            true => line.with("deleted", true),
+            false => line.with("log_start", log_start.0),
+        }
+    };
+    Ok(known.iter().map(line).collect())
 }
 
 fn index(fact: &group_checkpoint::IndexFact) -> Line {

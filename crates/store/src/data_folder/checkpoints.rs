@@ -213,7 +213,7 @@ impl DataFolder {
     /// Brings what is said of these logs up to date, and leaves the others alone. One result a log, in their order: an error of one of them
     /// is none of the others'.
     pub fn write_checkpoints_of(&self, logs: &[(TopicLog, Offset)]) -> Vec<Result<(), Arc<OpenError>>> {
-        let groups = self.checkpoint_groups_of(logs.iter().filter_map(|(log, _)| log.as_group_partition()));
+        let groups = self.write_group_log_starts(logs.iter().filter_map(|(log, _)| log.as_group_partition()));
         let mut checkpoints = self.checkpoints.lock();
         let mut next = checkpoints.kafkas();
         let mut written = Vec::new();

@@ -369,17 +369,22 @@ impl DataFolder {
         for_each(&self.groups(), GroupLog::checkpoint)
     }
 
-    /// Writes the checkpoints of the groups of these partitions; gives the folders of those that failed, and why.
-    pub(super) fn checkpoint_groups_of<'p>(
+    /// Makes the log starts of these partitions durable; gives the folders of the groups that failed, and why.
+    pub(super) fn write_group_log_starts<'p>(
         &self,
         partitions: impl Iterator<Item = &'p Arc<GroupPartition>>,
     ) -> Vec<(PathBuf, StorageError)> {
-        let folders: BTreeSet<&Path> = partitions.map(|partition| partition.folder()).collect();
+        let mut folders: BTreeMap<&Path, Vec<Arc<GroupPartition>>> = BTreeMap::new();
+        for partition in partitions {
+            folders.entry(partition.folder()).or_default().push(Arc::clone(partition));
+        }
         if folders.is_empty() {
             return Vec::new();
         }
-        let wanted = self.groups().into_iter().filter(|group| folders.contains(group.folder()));
-        wanted.filter_map(|group| Some((group.folder().to_owned(), group.checkpoint().err()?))).collect()
+        let groups = self.groups();
+        let written =
+            groups.iter().filter_map(|group| Some((group, group.write_log_starts(folders.get(group.folder())?))));
+        written.filter_map(|(group, written)| Some((group.folder().to_owned(), written.err()?))).collect()
     }
 
     pub(super) fn close_groups(&self) -> Result<(), StorageError> {

@@ -8,6 +8,7 @@ pub mod clean_shutdown;
 pub mod commit_log_entry;
 pub mod epoch_checkpoint;
 pub mod group_checkpoint;
+pub mod group_log_starts;
 pub mod key_index;
 pub mod key_index_state;
 pub mod lock;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::commit_log::End;
 use super::queue_files::Unsynced;
+use super::time_marks::{self, GROUP_MARKS_MAX};
 use super::{GroupLog, GroupPartition};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
@@ -35,11 +36,26 @@ impl GroupLog {
     pub(super) fn checkpoint_with(&self, last: &mut Last) -> Result<(), StorageError> {
         self.core.check_alive()?;
         let end = self.core.log.end();
+        self.thin_marks();
         let (mut states, unsynced) = self.collect(self.partitions())?;
         states.extend(self.strays_before(u64::MAX));
         self.core.flush()?;
         let indexes = self.sync_views(&unsynced)?;
-        self.write_checkpoint(last, end, states, indexes)
+        if self.write_checkpoint(last, end, states, indexes)? {
+            self.log_starts.checkpointed();
+        }
+        Ok(())
+    }
+
+    /// However many partitions there are, the file stays within a few MB.
+    fn thin_marks(&self) {
+        let partitions = self.partitions();
+        let count = |partition: &Arc<GroupPartition>| partition.state.lock().marks.entries().len();
+        let counts: Vec<usize> = partitions.iter().map(count).collect();
+        let most = time_marks::marks_max(&counts, GROUP_MARKS_MAX);
+        for (partition, _) in partitions.iter().zip(counts).filter(|(_, count)| *count > most) {
+            partition.state.lock().marks.thin(most);
+        }
     }
 
     /// The state of each partition, with what of its queue is to be synced.
@@ -109,13 +125,14 @@ impl GroupLog {
         self.core.index.sync(fs).map_err(|error| self.core.fail("sync", &dir, error))
     }
 
+    /// False: it says what it said before.
     pub(super) fn write_checkpoint(
         &self,
         last: &mut Last,
         end: End,
         partitions: Vec<PartitionState>,
         indexes: Vec<IndexFact>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let checkpoint = GroupCheckpoint {
             segment: end.location.segment.0,
             position: end.location.position,
@@ -126,7 +143,7 @@ impl GroupLog {
         let bytes = group_checkpoint::encode(&checkpoint);
         let now = Last { length: bytes.len(), checksum: crate::crc32c(&bytes) };
         if (now.length, now.checksum) == (last.length, last.checksum) {
-            return Ok(());
+            return Ok(false);
         }
         let fs = self.core.fs();
         let path = self.core.folder.join(group_checkpoint::FILE_NAME);
@@ -140,7 +157,7 @@ impl GroupLog {
         }
         fs.atomic_write(&path, &bytes).map_err(|error| self.view_error("write", &path, error))?;
         *last = now;
-        Ok(())
+        Ok(true)
     }
 
     /// An error of the disk ends the group, unless the disk is full.
@@ -170,8 +187,49 @@ impl GroupLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{config, create, expect_filled, fill, live_of, make, open_with};
-    use mainstem_env::Fault;
+    use super::super::tests::{
+        FOLDER, batch_at, client, config, create, expect_filled, fill, live_of, make, open_with,
+    };
+    use super::super::time_marks::GROUP_MARKS_MAX;
+    use super::super::time_marks::TimeMarks;
+    use crate::formats::group_checkpoint::{FILE_NAME, TimeMark};
+    use mainstem_env::{Fault, Fs};
+    use mainstem_types::{Offset, TimestampMs};
+    use std::path::Path;
+
+    #[test]
+    fn the_file_stays_small_however_many_partitions_have_many_marks() {
+        let (fs, group, logs) = create();
+        for time in 0..600 {
+            logs[0].append(&batch_at(time, &["v"]), &client()).unwrap();
+        }
+        let long = || {
+            let mark = |n: i64| TimeMark { first_offset: Offset(n * 256), newest_ms: n };
+            TimeMarks::restore(256, (0..1024).map(mark).collect())
+        };
+        let count = if std::env::var_os("MAINSTEM_FULL").is_some() { 10_000 } else { 1000 };
+        for index in 1..count {
+            make(&group, &live_of("many", 9, index, config())).state.lock().marks = long();
+        }
+        group.checkpoint().unwrap();
+        let path = Path::new(FOLDER).join(FILE_NAME);
+        let length = || fs.metadata(&path).unwrap().unwrap().len;
+        let limit = (GROUP_MARKS_MAX * 16 + count as usize * 200) as u64;
+        assert!((limit / 3..limit).contains(&length()), "{} of {limit}", length());
+        // What is left of the marks is still right.
+        for _ in 0..2 {
+            for time in (0..600).step_by(50) {
+                let found = logs[0].find_by_time(TimestampMs(time), Offset(600)).unwrap();
+                assert_eq!(found.unwrap().offset, Offset(time));
+            }
+            logs[0].state.lock().marks.thin(1);
+        }
+        // What says the same is not written again.
+        group.checkpoint().unwrap();
+        let before = fs.mutations();
+        group.checkpoint().unwrap();
+        assert_eq!(fs.mutations(), before);
+    }
 
     #[test]
     fn a_group_that_has_left_has_nothing_to_say() {

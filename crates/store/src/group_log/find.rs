@@ -1,6 +1,6 @@
 //! Finding records by time and by position.
 
-use mainstem_record::{BatchHeader, BatchView};
+use mainstem_record::{BatchHeader, BatchView, Record};
 use mainstem_types::{Offset, TimestampMs};
 
 use super::GroupPartition;
@@ -34,64 +34,114 @@ impl GroupPartition {
         Ok(None)
     }
 
-    /// The first record that has the largest timestamp (ListOffsets -3).
+    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper` (exclusive).
     pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         let newest = self.state.lock().newest_time();
-        match newest {
+        let Some(newest) = newest else { return Ok(None) };
+        if let Some(found) = self.find_by_time(newest, upper)? {
+            return Ok(Some(found));
+        }
+        // That one was deleted, or lies above.
+        match self.newest_below(upper)? {
             Some(newest) => self.find_by_time(newest, upper),
             None => Ok(None),
         }
     }
 
+    /// The largest timestamp of the records from the log start up to `upper`, by their batches.
+    fn newest_below(&self, upper: Offset) -> Result<Option<TimestampMs>, ReadError> {
+        let (stretches, log_start, log_end) = {
+            let state = self.state.lock();
+            (state.marks.newest_first(), state.log_start, state.next_offset)
+        };
+        let upper = upper.min(log_end);
+        let mut newest: Option<TimestampMs> = None;
+        for (first, next, newest_ms) in stretches {
+            if newest >= Some(TimestampMs(newest_ms)) {
+                break;
+            }
+            let (from, to) = (first.max(log_start), next.unwrap_or(log_end).min(upper));
+            self.walk(from, to, log_end, |span, header| {
+                if Some(header.max_timestamp) <= newest {
+                    return Ok(true);
+                }
+                if header.base_offset >= log_start && header.next_offset() <= upper {
+                    newest = Some(header.max_timestamp);
+                } else {
+                    self.look_into(span, |record| {
+                        if record.offset >= log_start && record.offset < upper {
+                            newest = newest.max(Some(record.timestamp));
+                        }
+                        true
+                    })?;
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(newest)
+    }
+
     /// Looks through the batches that begin in `from..to`.
     fn find_in_stretch(
         &self,
-        mut from: Offset,
+        from: Offset,
         to: Offset,
         log_end: Offset,
         target: TimestampMs,
         log_start: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
+        let mut found = None;
+        self.walk(from, to, log_end, |span, header| {
+            if header.max_timestamp >= target {
+                self.look_into(span, |record| {
+                    if record.timestamp >= target && record.offset >= log_start {
+                        let (offset, timestamp) = (record.offset, record.timestamp);
+                        found = Some(TimestampOffset { offset, timestamp, leader_epoch: header.leader_epoch });
+                    }
+                    found.is_none()
+                })?;
+            }
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Shows the batches that hold offsets in `from..to`, as long as it is answered that there is more to look for.
+    fn walk(
+        &self,
+        mut from: Offset,
+        to: Offset,
+        log_end: Offset,
+        mut look: impl FnMut(&Span, &BatchHeader) -> Result<bool, ReadError>,
+    ) -> Result<(), ReadError> {
         while from < to {
             let spans = self.confirmed_spans(from, log_end, WALK_BYTES)?;
-            let Some(last) = spans.last() else { return Ok(None) };
+            let Some(last) = spans.last() else { return Ok(()) };
             // The last one may have been looked at in part.
             let count = if last.last_offset + 1 >= log_end.0 { spans.len() } else { (spans.len() - 1).max(1) };
             for span in &spans[..count] {
                 let header = self.core.log.batch_header(span.position).map_err(|error| self.unreadable(error))?;
-                if header.max_timestamp >= target
-                    && let Some(found) = self.find_in_batch(span, &header, target, log_start)?
-                {
-                    return Ok(Some(found));
-                }
                 from = header.next_offset().max(from.plus(1));
-                if from >= to {
-                    return Ok(None);
+                if !look(span, &header)? || from >= to {
+                    return Ok(());
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn find_in_batch(
-        &self,
-        span: &Span,
-        header: &BatchHeader,
-        target: TimestampMs,
-        log_start: Offset,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
+    /// Shows the records of a batch, as long as it is answered that there is more to look for.
+    fn look_into(&self, span: &Span, mut look: impl FnMut(&Record<'_>) -> bool) -> Result<(), ReadError> {
         let bytes = self.core.log.batch(span.position, span.size).map_err(|error| self.unreadable(error))?;
         let corrupt = || self.corrupt(span.position);
         let view = BatchView::parse(&bytes).map_err(|_| corrupt())?;
         let mut scratch = Vec::new();
         for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(|_| corrupt())? {
-            let record = record.map_err(|_| corrupt())?;
-            if record.timestamp >= target && record.offset >= log_start {
-                let (offset, timestamp) = (record.offset, record.timestamp);
-                return Ok(Some(TimestampOffset { offset, timestamp, leader_epoch: header.leader_epoch }));
+            if !look(&record.map_err(|_| corrupt())?) {
+                break;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// The position of the batch that holds an offset, or of the first one after it; `None` at the log end.

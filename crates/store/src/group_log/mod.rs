@@ -22,8 +22,8 @@
 //! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384 batches; a partition costs no file
 //! descriptor, and about 1 kB before its first append.
 //!
-//! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the commit
-//! log's (held across the write of one entry) → `queue_folder` of a partition (held while files of its consume queue are written; appends
+//! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the one of the
+//! log starts (held while their file is written) → the commit log's (held across the write of one entry) → `queue_folder` of a partition (held while files of its consume queue are written; appends
 //! only try it) → `state` of a partition (held for moments) → those of the list of partitions, the key index, the journal and the
 //! durability.
 
@@ -38,6 +38,7 @@ mod find_by_key;
 mod flush;
 pub(crate) mod inspect;
 pub(crate) mod key_index;
+mod log_starts;
 mod open;
 mod partition;
 mod queue;
@@ -76,6 +77,7 @@ use crate::partition_log::StoreEnv;
 use commit_log::CommitLog;
 use flush::Waiting;
 use key_index::KeyIndex;
+use log_starts::LogStarts;
 use queue::Queue;
 use queue_files::QueueFiles;
 use queue_folder::QueueFolder;
@@ -131,6 +133,7 @@ pub struct GroupLog {
     strays: Mutex<Vec<PartitionState>>,
     /// One checkpoint, retention pass or cut at a time; what the last checkpoint said.
     checkpointing: Mutex<checkpoint::Last>,
+    log_starts: LogStarts,
 }
 
 /// What the partitions of a group share.
@@ -243,6 +246,12 @@ impl GroupLog {
                 let path = self.core.queue_dir(partition.partition());
                 failed = Some(StorageError { action: "remove", path, error: Arc::new(error) });
             }
+        }
+        let gone: Vec<PartitionKey> = gone.iter().map(|partition| partition.key()).collect();
+        if !gone.is_empty()
+            && let Err(error) = self.note(&gone)
+        {
+            tracing::warn!("after a crash their records count as those of unknown topics: {error}");
         }
         failed.map_or(Ok(gone.len()), Err)
     }

@@ -22,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use super::commit_log::{self, CommitLog};
 use super::inspect::topic_hash;
 use super::key_index::{self, KeyIndex};
+use super::log_starts::LogStarts;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
@@ -81,6 +82,7 @@ impl GroupLog {
         fs.create_dir_all_synced(folder).map_err(io_error(folder))?;
         let mut report = GroupReport::default();
         let known = find_checkpoint(fs, folder, &mut report)?;
+        let log_starts = LogStarts::read(fs, folder, &mut report)?;
         let (journal, next_segment) = open_journal(env, folder, &options, known.as_ref(), &mut report)?;
         // Durable entries are gone: what the checkpoint says may be of others than will be in their place.
         let believed = known.as_ref().filter(|_| !report.recovery.shorter_than_checkpoint);
@@ -89,10 +91,10 @@ impl GroupLog {
         let mut partitions = opening.take_partitions(known.as_ref(), believed, &journal)?;
         let (index, index_from) = opening.take_index(believed, clean)?;
         let full = opening.full;
-        let mut unknown = Unknown::of(believed, &partitions, env);
+        let mut unknown = Unknown::of(believed, &partitions, env, log_starts.deleted());
         opening.replay(&journal, believed, &mut partitions, (&index, index_from), &mut unknown)?;
-        opening.settle(&journal, &mut partitions)?;
-        let strays = unknown.into_strays(journal.first_segment().map_or(0, |base| base.0));
+        opening.settle(&journal, &mut partitions, &log_starts)?;
+        let strays = unknown.into_strays(journal.first_segment().map_or(0, |base| base.0), &log_starts);
         opening.report.strays = strays.len();
         let strays = Mutex::new(strays);
         opening.remove_strange_queues();
@@ -108,7 +110,8 @@ impl GroupLog {
         });
         let observer: Arc<dyn DurabilityObserver> = core.waiting.clone();
         core.log.journal.set_observer(Arc::downgrade(&observer));
-        let mut group = GroupLog { core, partitions: RwLock::default(), strays, checkpointing: Mutex::default() };
+        let (partitions_made, checkpointing) = (RwLock::default(), Mutex::default());
+        let mut group = GroupLog { core, partitions: partitions_made, strays, checkpointing, log_starts };
         group.take_over(live, partitions, known.as_ref());
         if full && known.is_some() {
             // So that what was made anew is not made again. Where there is no room for it, it is.
@@ -309,10 +312,16 @@ impl Opening<'_> {
     }
 
     /// The partitions as they are after the replay.
-    fn settle(&self, journal: &Journal, partitions: &mut BTreeMap<PartitionKey, Making>) -> Result<(), OpenError> {
+    fn settle(
+        &self,
+        journal: &Journal,
+        partitions: &mut BTreeMap<PartitionKey, Making>,
+        log_starts: &LogStarts,
+    ) -> Result<(), OpenError> {
         let first = journal.first_segment().map_or(0, |base| base.0);
-        for making in partitions.values_mut() {
+        for (key, making) in partitions {
             let state = &mut making.state;
+            let log_start = state.log_start.max(log_starts.log_start(key).unwrap_or(Offset::ZERO));
             // For a moment the place of what the files knew.
             let by_files = std::mem::replace(&mut state.idle_end, Offset::NONE);
             if state.from_nothing {
@@ -320,7 +329,7 @@ impl Opening<'_> {
             }
             // Offsets below the log start were given, whatever became of their records.
             let records_end = state.next_offset;
-            state.next_offset = state.next_offset.max(state.log_start);
+            state.next_offset = state.next_offset.max(log_start);
             let end = state.next_offset;
             if end > records_end {
                 // The last record is none of those before the end: a queue need not have it there.
@@ -329,7 +338,7 @@ impl Opening<'_> {
             state.queue.skip_to(end);
             let start = state.shares.iter().find(|share| share.segment >= first);
             let start = start.map_or(end, |share| share.first_offset);
-            let start = start.max(state.log_start);
+            let start = start.max(log_start);
             state.raise_log_start(start);
         }
         Ok(())

@@ -194,8 +194,8 @@ impl GroupPartition {
         self.core.failure()
     }
 
-    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable with the next checkpoint of the group. Gives the
-    /// log start.
+    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable with the next checkpoint of the group, or with
+    /// [`super::GroupLog::write_log_starts`]. Gives the log start.
     pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
         self.core.check_alive()?;
         let mut state = self.state.lock();

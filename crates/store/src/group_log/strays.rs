@@ -1,9 +1,8 @@
 //! Partitions with records in the commit log that the metadata does not know.
 //!
-//! Most are of topics that were deleted just before a crash. But where a part of the metadata was lost, these records are all that is left of
-//! their topics: so they keep their files as long as the broker keeps records of a topic that says nothing else, and the checkpoint tells of
-//! them. If the metadata knows them again at a later start, they are served again. Topics that were deleted before the checkpoint are not
-//! named in it; their records keep nothing.
+//! Where a part of the metadata was lost, these records are all that is left of their topics: so they keep their files as long as the broker keeps records of a topic that says nothing else, and the checkpoint tells of
+//! them. If the metadata knows them again at a later start, they are served again. Topics that were deleted are not
+//! named in it, or the log starts say so; their records keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use mainstem_record::BatchView;
 use mainstem_types::{Offset, TimestampMs};
 
 use super::inspect::Inspected;
+use super::log_starts::LogStarts;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
 use super::state::{Placed, State};
@@ -21,6 +21,9 @@ use crate::formats::group_checkpoint::{GroupCheckpoint, PartitionState, Share};
 use crate::partition_log::StoreEnv;
 use crate::prepare::marker_of;
 
+/// Of a partition that nobody reads, in each checkpoint.
+const MARKS_MAX: usize = 16;
+
 /// What a replay meets that nobody wants.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
@@ -28,6 +31,8 @@ pub(super) struct Unknown {
     /// Entries before are of deleted topics, unless the checkpoint names them.
     new_from: u64,
     seen: BTreeSet<PartitionKey>,
+    /// Their topics were deleted, after the checkpoint perhaps.
+    deleted: BTreeSet<PartitionKey>,
 }
 
 impl Unknown {
@@ -41,17 +46,18 @@ impl Unknown {
         checkpoint: Option<&GroupCheckpoint>,
         known: &BTreeMap<PartitionKey, T>,
         env: &StoreEnv,
+        deleted: BTreeSet<PartitionKey>,
     ) -> Unknown {
-        let Some(checkpoint) = checkpoint else { return Unknown::default() };
+        let Some(checkpoint) = checkpoint else { return Unknown { deleted, ..Unknown::default() } };
         let keyed = checkpoint.partitions.iter().map(|state| ((state.topic_id, state.partition), state));
-        let strange = keyed.filter(|(key, _)| !known.contains_key(key));
+        let strange = keyed.filter(|(key, _)| !known.contains_key(key) && !deleted.contains(key));
         let states = strange.map(|(key, state)| (key, State::restore(no_queue(env), state))).collect();
-        Unknown { states, new_from: checkpoint.segment + checkpoint.position, seen: BTreeSet::new() }
+        Unknown { states, new_from: checkpoint.segment + checkpoint.position, seen: BTreeSet::new(), deleted }
     }
 
     pub(super) fn observe(&mut self, env: &StoreEnv, key: PartitionKey, view: &BatchView<'_>, placed: &Placed) {
         self.seen.insert(key);
-        if placed.position >= self.new_from {
+        if placed.position >= self.new_from && !self.deleted.contains(&key) {
             self.states.entry(key).or_insert_with(|| State::new(no_queue(env)));
         }
         let Some(state) = self.states.get_mut(&key) else { return };
@@ -66,8 +72,13 @@ impl Unknown {
     }
 
     /// Those that have records in the commit log, whose first file is given.
-    pub(super) fn into_strays(self, first_file: u64) -> Vec<PartitionState> {
-        let states = self.states.into_iter().map(|(key, state)| state.snapshot(key.0, key.1));
+    pub(super) fn into_strays(self, first_file: u64, log_starts: &LogStarts) -> Vec<PartitionState> {
+        let states = self.states.into_iter().map(|(key, mut state)| {
+            let log_start = log_starts.log_start(&key).unwrap_or(Offset::ZERO);
+            state.raise_log_start(log_start.min(state.next_offset));
+            state.marks.thin(MARKS_MAX);
+            state.snapshot(key.0, key.1)
+        });
         states.filter_map(|state| without(state, |share| share.segment < first_file)).collect()
     }
 }

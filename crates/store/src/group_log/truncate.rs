@@ -20,6 +20,7 @@ use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::KeyIndexing;
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint};
+use crate::formats::group_log_starts;
 
 impl GroupLog {
     /// Where the next entry goes: every entry lies before. See [`GroupLog::truncate_to`].
@@ -40,6 +41,8 @@ impl GroupLog {
         }
         let partitions = self.partitions();
         let _order: Vec<_> = partitions.iter().map(|partition| partition.appending.lock()).collect();
+        // Log starts may go back: from here on the checkpoint alone tells of them.
+        let mut log_starts = self.log_starts.written.lock();
         let dir = self.core.log.journal.dir().to_owned();
         let failed = |error: io::Error| self.core.fail("cut", &dir, error);
         let at = self.core.log.location(position).map_err(|error| failed(io::Error::other(error.to_string())))?;
@@ -67,7 +70,8 @@ impl GroupLog {
         let indexes = self.core.index.sync(self.core.fs()).map_err(failed)?;
         self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
         // The one before may tell of what is cut: with other entries in its place it would be believed.
-        self.remove_old_checkpoint().map_err(failed)?;
+        self.remove_older().map_err(failed)?;
+        log_starts.clear();
         self.core.log.truncate(at).map_err(|error| failed(io::Error::other(error.to_string())))?;
         *self.strays.lock() = strays;
         self.install(&affected, states).map_err(failed)?;
@@ -143,11 +147,14 @@ impl GroupLog {
         Ok(None)
     }
 
-    fn remove_old_checkpoint(&self) -> io::Result<()> {
+    /// What the checkpoint has the place of.
+    fn remove_older(&self) -> io::Result<()> {
         let fs = self.core.fs();
-        match fs.remove_file(&self.core.folder.join(group_checkpoint::OLD_FILE_NAME)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        for name in [group_checkpoint::OLD_FILE_NAME, group_log_starts::FILE_NAME] {
+            match fs.remove_file(&self.core.folder.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         fs.sync_dir(&self.core.folder)
     }

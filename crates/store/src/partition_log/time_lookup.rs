@@ -10,7 +10,7 @@ use crate::formats::names;
 use crate::formats::time_index::TimeIndexEntry;
 use crate::formats::transaction_index::{self, AbortedTransaction};
 use mainstem_journal::Location;
-use mainstem_record::{BatchHeader, BatchView};
+use mainstem_record::{BatchHeader, BatchView, Record};
 use mainstem_types::{Offset, TimestampMs};
 
 /// What the records of a batch may take, decompressed, to be looked through.
@@ -44,7 +44,7 @@ impl PartitionLog {
         Ok(None)
     }
 
-    /// The first record that has the largest timestamp (ListOffsets -3).
+    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper` (exclusive).
     pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         self.unmixed(|| self.find_max_timestamp_once(upper))
     }
@@ -53,10 +53,55 @@ impl PartitionLog {
         let log_start = self.log_start();
         let places = self.places(log_start)?;
         let largest = places.iter().filter(|place| place.base < upper).filter_map(|p| p.largest_time_ms).max();
-        match largest {
-            Some(largest) => self.find_by_time_once(TimestampMs(largest), upper),
+        let Some(largest) = largest else { return Ok(None) };
+        if let Some(found) = self.find_by_time_once(TimestampMs(largest), upper)? {
+            return Ok(Some(found));
+        }
+        // That one was deleted, or lies above.
+        match self.newest_below(places, log_start, upper)? {
+            Some(newest) => self.find_by_time_once(newest, upper),
             None => Ok(None),
         }
+    }
+
+    /// The largest timestamp of the records from the log start up to `upper`, by their batches.
+    fn newest_below(
+        &self,
+        mut places: Vec<Place>,
+        log_start: Offset,
+        upper: Offset,
+    ) -> Result<Option<TimestampMs>, ReadError> {
+        places.sort_by_key(|place| std::cmp::Reverse(place.largest_time_ms));
+        let mut newest: Option<TimestampMs> = None;
+        for place in places.iter().filter(|place| place.base < upper) {
+            if newest >= place.largest_time_ms.map(TimestampMs) {
+                break;
+            }
+            let (base, end) = (place.base, place.end);
+            let start = self.look(Disk::MayWait).locate(base, base.max(log_start), end)?;
+            let mut in_part = Vec::new();
+            self.look(Disk::MayWait).walk(Span { base, start, end }, |position, header| {
+                if header.base_offset >= upper {
+                    return Step::Stop;
+                }
+                if header.base_offset < log_start || header.next_offset() > upper {
+                    in_part.push((position, *header));
+                } else {
+                    newest = newest.max(Some(header.max_timestamp));
+                }
+                Step::Next
+            })?;
+            // The first one and the last one at most; a batch that lies below as a whole has none of the records.
+            for (position, header) in in_part.iter().filter(|(_, header)| header.last_offset() >= log_start) {
+                self.look_into(base, *position, header, |record| {
+                    if record.offset >= log_start && record.offset < upper {
+                        newest = newest.max(Some(record.timestamp));
+                    }
+                    true
+                })?;
+            }
+        }
+        Ok(newest)
     }
 
     /// The segments from the one that holds `from` on.
@@ -141,22 +186,36 @@ impl PartitionLog {
         target: TimestampMs,
         log_start: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
+        let mut found = None;
+        self.look_into(base, position, header, |record| {
+            if record.timestamp >= target && record.offset >= log_start {
+                let (offset, timestamp) = (record.offset, record.timestamp);
+                found = Some(TimestampOffset { offset, timestamp, leader_epoch: header.leader_epoch });
+            }
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// Shows the records of a batch, as long as it is answered that there is more to look for.
+    fn look_into(
+        &self,
+        base: Offset,
+        position: u64,
+        header: &BatchHeader,
+        mut look: impl FnMut(&Record<'_>) -> bool,
+    ) -> Result<(), ReadError> {
         let mut bytes = vec![0; header.size_in_bytes()];
         let count = self.read_bytes(Location::new(segment_base(base), position), &mut bytes)?;
         let corrupt = |_| self.corrupt(base, position);
         let view = BatchView::parse(&bytes[..count]).map_err(|_| self.corrupt(base, position))?;
         let mut scratch = Vec::new();
         for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(corrupt)? {
-            let record = record.map_err(|_| self.corrupt(base, position))?;
-            if record.timestamp >= target && record.offset >= log_start {
-                return Ok(Some(TimestampOffset {
-                    offset: record.offset,
-                    timestamp: record.timestamp,
-                    leader_epoch: header.leader_epoch,
-                }));
+            if !look(&record.map_err(|_| self.corrupt(base, position))?) {
+                break;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// As [`PartitionLog::aborted_transactions`], for threads that must not wait for the disk.
