@@ -92,9 +92,12 @@ impl Opening<'_> {
     pub(super) fn epochs_before(&self, start: &ScanStart) -> Result<Epochs, OpenError> {
         let mut epochs = self.epochs.clone().unwrap_or_default();
         let from = self.facts.recovery_point.unwrap_or(Offset::ZERO);
+        if from >= start.offset {
+            return Ok(epochs);
+        }
         let segments = &self.listing.segments;
         let index = segments.partition_point(|base| *base <= from).saturating_sub(1);
-        for base in segments[index..].iter().filter(|_| from < start.offset).filter(|base| **base < start.offset) {
+        for base in segments[index..].iter().filter(|base| **base < start.offset) {
             self.segment_file(*base, |segment| segment.note_epochs(&mut epochs, from.max(*base), start.offset))?;
         }
         Ok(epochs)
