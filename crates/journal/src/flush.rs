@@ -1,6 +1,9 @@
 //! Making a journal durable.
 
+use std::io;
 use std::sync::Arc;
+
+use mainstem_env::OpenOptions;
 
 use crate::segment::Segment;
 use crate::{Journal, JournalFailure, Location, SegmentBase};
@@ -19,6 +22,7 @@ pub trait DurabilityObserver: Send + Sync {
 struct Round {
     target: Location,
     sync_dir: bool,
+    new_files: &'static [&'static str],
     segments: Vec<Dirty>,
 }
 
@@ -41,12 +45,16 @@ impl Journal {
             return Err(failure);
         }
         let Some(round) = self.begin_round()? else { return Ok(self.durable()) };
+        let fail = |source| self.fail("sync of the directory", round.target.segment, source);
+        // Before the entries, which mean nothing without them.
+        for name in round.new_files {
+            self.sync_new_file(name).map_err(fail)?;
+        }
         for dirty in &round.segments {
             self.sync_segment(dirty)?;
         }
         if round.sync_dir {
-            let synced = self.host.fs.sync_dir(&self.dir);
-            synced.map_err(|source| self.fail("sync of the directory", round.target.segment, source))?;
+            self.host.fs.sync_dir(&self.dir).map_err(fail)?;
         }
         let mut durable = self.durable.lock();
         *durable = round.target.max(*durable);
@@ -60,6 +68,7 @@ impl Journal {
         let durable = *self.durable.lock();
         debug_assert!(durable <= target && Some(target) <= state.end, "{durable} ≤ {target} ≤ {:?}", state.end);
         let sync_dir = std::mem::take(&mut state.dir_dirty);
+        let new_files = std::mem::take(&mut state.new_files);
         if target <= durable && !sync_dir {
             return Ok(None);
         }
@@ -72,7 +81,15 @@ impl Journal {
         };
         // Appends wait meanwhile: what they write later is for the next round.
         let segments = segments[first..].iter().filter(|segment| segment.take_unsynced()).map(dirty).collect();
-        Ok(Some(Round { target, sync_dir, segments }))
+        Ok(Some(Round { target, sync_dir, new_files, segments }))
+    }
+
+    fn sync_new_file(&self, name: &str) -> io::Result<()> {
+        match self.host.fs.open(&self.dir.join(name), &OpenOptions::read_write()) {
+            Ok(file) => file.sync_data(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn sync_segment(&self, dirty: &Dirty) -> Result<(), Arc<JournalFailure>> {

@@ -49,6 +49,8 @@ pub(crate) struct AppendState {
     pub(crate) active: Option<Arc<Segment>>,
     /// The directory holds names that are not durable yet.
     pub(crate) dir_dirty: bool,
+    /// Files of the owner that are to be synced with the directory.
+    pub(crate) new_files: &'static [&'static str],
     /// Up to which position of the active segment blocks are reserved.
     pub(crate) reserved_to: u64,
     /// The file system refused to reserve; it is not asked again for this segment.
@@ -85,6 +87,7 @@ impl Journal {
             end: recovered.end,
             active: None,
             dir_dirty: false,
+            new_files: &[],
             reserved_to: 0,
             reserve_refused: false,
             written_back_to: recovered.end.map_or(0, |end| end.position),
@@ -119,9 +122,12 @@ impl Journal {
         self.state.lock().options = JournalOptions { suffix: self.suffix, ..options };
     }
 
-    /// Somebody created files of this journal and did not sync the directory: the next flush does.
-    pub fn note_new_names(&self) {
-        self.state.lock().dir_dirty = true;
+    /// Somebody created files of this journal and did not sync the directory: the next flush does. `with` are files of the owner in it that
+    /// no entry may be durable without: the next flush syncs those that are there, too.
+    pub fn note_new_names(&self, with: &'static [&'static str]) {
+        let mut state = self.state.lock();
+        state.dir_dirty = true;
+        state.new_files = with;
     }
 
     pub fn options(&self) -> JournalOptions {

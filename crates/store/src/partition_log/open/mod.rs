@@ -56,7 +56,7 @@ impl PartitionLog {
     /// ([`crate::DataFolder::create_log`] does); what is in it is with the first flush, the first roll, or
     /// [`PartitionLog::sync_new_files`], which the checkpoints call. A power cut before leaves the folder without some of its files, or
     /// with empty ones: nothing in them was acknowledged as durable, and who knows the topic makes them again
-    /// ([`crate::DataFolder::adopt`]).
+    /// ([`crate::DataFolder::adopt`]). No record is durable before `partition.metadata` is, which tells its topic from one of the same name.
     pub fn create(
         env: &Arc<StoreEnv>,
         folder: &Path,
@@ -79,7 +79,7 @@ impl PartitionLog {
         let facts = OpenFacts { clean: true, ..OpenFacts::default() };
         let (log, _) = PartitionLog::open(env, folder, partition, &facts, config)?;
         log.state.lock().new_files_unsynced = true;
-        log.journal.note_new_names();
+        log.journal.note_new_names(&[METADATA_FILE]);
         Ok(log)
     }
 
@@ -338,7 +338,7 @@ impl<'a> Opening<'a> {
         // A process that was killed left names that no sync covers; where nothing is known to be durable, the first files too.
         state.new_files_unsynced = !self.facts.clean && self.facts.recovery_point.is_none_or(|point| point <= first);
         if !self.facts.clean {
-            journal.note_new_names();
+            journal.note_new_names(&[METADATA_FILE]);
         }
         state.check();
         let durability = Arc::new(Durability::new(opened.next_offset));

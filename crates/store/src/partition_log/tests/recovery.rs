@@ -253,3 +253,18 @@ fn what_a_checkpoint_covers_knows_its_aborted_transactions_after_a_power_cut() {
     let (log, _) = open(&fs.crash(CrashPolicy::Nothing), facts, small());
     assert_eq!(log.aborted_transactions(Offset(0), log.log_end()).unwrap().len(), 1);
 }
+
+#[test]
+fn no_record_is_durable_before_the_id_of_its_topic() {
+    for blocking in [true, false] {
+        let (fs, log) = create(LogConfig { durability: crate::Durability::Disk, ..small() });
+        log.append(&batch(&["first"]), &client()).unwrap();
+        if blocking {
+            log.flush_blocking().unwrap();
+        } else {
+            log.env().run_pending_flushes();
+        }
+        let (log, _) = open(&fs.crash(CrashPolicy::Nothing), OpenFacts::default(), small());
+        assert!(log.log_end() == Offset(1) && log.topic_id() == Some(TopicId([7; 16])), "{:?}", log.topic_id());
+    }
+}
