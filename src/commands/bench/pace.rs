@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// How long a thread may sleep without looking whether it shall stop.
 const NAP: Duration = Duration::from_millis(50);
 
+/// A thread that has more than one record in this time hands over what is due in it at once: to sleep for each of them would take more of the machine
+/// than what is measured.
+const GRAIN: Duration = Duration::from_micros(500);
+
 /// How fast producers send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
@@ -26,11 +30,13 @@ pub struct Schedule {
     rate: f64,
     next: u64,
     step: u64,
+    /// When the thread woke up last, after the beginning: what was due then is ready.
+    awake: Duration,
 }
 
 impl Schedule {
     pub fn new(begun: Instant, rate: f64, first: usize, step: usize) -> Schedule {
-        Schedule { begun, rate, next: first as u64, step: step as u64 }
+        Schedule { begun, rate, next: first as u64, step: step as u64, awake: Duration::ZERO }
     }
 
     /// When the next one is due, after the beginning.
@@ -38,19 +44,27 @@ impl Schedule {
         Duration::from_secs_f64(self.next as f64 / self.rate)
     }
 
-    /// Waits until the next one is due. `false`: it shall stop.
-    pub fn wait(&self, stop: &AtomicBool) -> bool {
-        let due = self.begun + self.due();
+    /// Waits until the next one is due, or at high rates until all of [`GRAIN`] are. `false`: it shall stop.
+    pub fn wait(&mut self, stop: &AtomicBool) -> bool {
+        let due = self.due();
+        let wake = if due <= self.awake { due } else { due + self.grain() };
         loop {
             if stop.load(Ordering::Relaxed) {
                 return false;
             }
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let now = self.begun.elapsed();
+            if now >= wake {
+                self.awake = now;
                 return true;
             }
-            std::thread::sleep(left.min(NAP));
+            std::thread::sleep((wake - now).min(NAP));
         }
+    }
+
+    /// How much later than the first of them several records are handed over.
+    fn grain(&self) -> Duration {
+        let interval = self.step as f64 / self.rate;
+        if interval < GRAIN.as_secs_f64() { GRAIN } else { Duration::ZERO }
     }
 
     /// How many are due at a moment, at least the next one.
@@ -102,8 +116,23 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_by_the_end() {
-        let schedule = Schedule::new(Instant::now(), 0.001, 1, 1);
+        let mut schedule = Schedule::new(Instant::now(), 0.001, 1, 1);
         assert!(!schedule.wait(&AtomicBool::new(true)));
         assert!(Schedule::new(Instant::now(), 1000.0, 1, 1).wait(&AtomicBool::new(false)));
+    }
+
+    #[test]
+    fn at_a_high_rate_what_is_due_within_half_a_millisecond_is_ready_at_once() {
+        let mut schedule = Schedule::new(Instant::now(), 100_000.0, 0, 1);
+        schedule.take();
+        assert!(schedule.wait(&AtomicBool::new(false)));
+        let ready = schedule.ready(schedule.begun + schedule.awake);
+        assert!(ready >= 50, "{ready}");
+        for _ in 0..ready - 1 {
+            schedule.take();
+            let awake = schedule.awake;
+            assert!(schedule.wait(&AtomicBool::new(false)) && schedule.due() <= awake.max(schedule.awake));
+        }
+        assert_eq!(Schedule::new(Instant::now(), 1_000.0, 0, 1).grain(), Duration::ZERO);
     }
 }
