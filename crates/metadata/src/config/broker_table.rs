@@ -238,7 +238,7 @@ const MEANT: &[ConfigDefinition] = &[
         .says("Partitions of __consumer_offsets."),
     row("offsets.topic.replication.factor", Short, Some("3"), AtLeast(1), ReadOnly)
         .says("Replicas of __consumer_offsets; at most as many as there are nodes."),
-    row("offsets.topic.segment.bytes", Int, Some("104857600"), AtLeast(1), ReadOnly)
+    row("offsets.topic.segment.bytes", Int, Some("104857600"), AtLeast(1_048_576), ReadOnly)
         .says("The size of a segment of __consumer_offsets."),
     row("process.roles", List, Some("broker,controller"), EachOneOf(&["broker", "controller"]), ReadOnly)
         .says("The roles of this node. Mainstem is always broker and controller."),
