@@ -45,7 +45,14 @@ struct Shared {
 }
 
 impl Shared {
+    /// When an operation comes. Rounded up: what is to be waited from now on is not over too early.
     fn now(&self) -> Now {
+        let monotonic_ms = self.clock.monotonic().as_nanos().div_ceil(1_000_000) as u64;
+        Now { monotonic_ms, wall: self.clock.wall_ms() }
+    }
+
+    /// Up to when timers are due.
+    fn timers_now(&self) -> Now {
         Now { monotonic_ms: self.clock.monotonic().as_millis() as u64, wall: self.clock.wall_ms() }
     }
 
@@ -224,5 +231,29 @@ impl Groups {
         if let Some(shards) = self.shared.shards.swap(None) {
             shards.iter().for_each(|shard| shard.unload(self.shared.now()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_that_begins_within_a_millisecond_is_not_over_too_early() {
+        let clock = Arc::new(mainstem_env::ManualClock::at(mainstem_types::TimestampMs(0)));
+        clock.advance(Duration::from_micros(10_900));
+        let shared = Shared {
+            clock: clock.clone(),
+            config: GroupConfig::default(),
+            shards: ArcSwapOption::empty(),
+            next_token: AtomicU64::new(0),
+        };
+        let deadline_ms = shared.now().monotonic_ms + 200;
+        clock.advance(Duration::from_millis(199));
+        assert!(shared.timers_now().monotonic_ms < deadline_ms);
+        clock.advance(Duration::from_millis(2));
+        assert!(shared.timers_now().monotonic_ms >= deadline_ms);
     }
 }

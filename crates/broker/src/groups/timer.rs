@@ -89,7 +89,7 @@ fn run(inner: &Inner, shared: &Shared) {
                 if plan.stopped {
                     return;
                 }
-                let now_ms = shared.now().monotonic_ms;
+                let now_ms = shared.timers_now().monotonic_ms;
                 match plan.wake_ms {
                     Some(wake_ms) if wake_ms <= now_ms => break,
                     Some(wake_ms) => {
@@ -103,7 +103,7 @@ fn run(inner: &Inner, shared: &Shared) {
         let earliest = shared
             .shards
             .load_full()
-            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.now())).min());
+            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.timers_now())).min());
         let mut plan = inner.plan.lock();
         // Somebody may have asked for an earlier look meanwhile.
         plan.wake_ms = [plan.wake_ms, earliest].into_iter().flatten().min();
