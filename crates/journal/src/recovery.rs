@@ -258,7 +258,7 @@ impl Recovery<'_> {
         let path = self.path(from.segment);
         match self.copy_tail(&path, from.position, len) {
             Ok(kept) => self.report.parked.extend(kept),
-            Err(error) if reason == ScanEnd::Torn && error.kind() == io::ErrorKind::StorageFull => {}
+            Err(error) if reason == ScanEnd::Torn && mainstem_env::is_disk_full(&error) => {}
             Err(source) => return Err(self.repair_error(path, "keeping what is to be cut off", source)),
         }
         Ok(())

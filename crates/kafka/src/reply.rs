@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use mainstem_broker::Broker;
 use mainstem_env::FileSlice;
 
 /// A piece of a response, in the order of the wire.
@@ -92,5 +94,19 @@ impl Handled {
 
     pub fn waiting(future: impl Future<Output = Reply> + Send + 'static) -> Self {
         Handled::Waiting(Box::pin(future))
+    }
+
+    /// Answers on a thread of the broker that may wait for the disk, which a reactor may not.
+    pub(crate) fn on_pool(
+        broker: &Arc<Broker>,
+        answer: impl FnOnce(&Broker) -> Result<Reply, CloseReason> + Send + 'static,
+    ) -> Handled {
+        let broker = Arc::clone(broker);
+        Handled::waiting(async move {
+            let pool = Arc::clone(broker.blocking());
+            let answered = pool.run(move || answer(&broker)).await;
+            let answered = answered.unwrap_or_else(|stopped| Err(CloseReason::Stopping(stopped.to_string())));
+            answered.unwrap_or_else(Reply::Close)
+        })
     }
 }

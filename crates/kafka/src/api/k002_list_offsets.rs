@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use mainstem_broker::{Broker, Isolation, Partition};
 use mainstem_kafka_wire::ErrorCode;
@@ -37,17 +36,11 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let mut partitions = message.topics.iter().flat_map(|topic| topic.partitions.iter());
     let looks_into_records = partitions.any(|p| p.timestamp >= 0 || p.timestamp == MAX_TIMESTAMP);
     drop(message);
-    let broker = Arc::clone(&door.broker);
     if !looks_into_records {
-        return answer(&broker, &request).map(Handled::Ready);
+        return answer(&door.broker, &request).map(Handled::Ready);
     }
     // A search by time may read from the disk: not on a reactor.
-    Ok(Handled::waiting(async move {
-        let pool = Arc::clone(broker.blocking());
-        let work = pool.run(move || answer(&broker, &request));
-        let answered = work.await.unwrap_or_else(|stopped| Err(CloseReason::Stopping(stopped.to_string())));
-        answered.unwrap_or_else(Reply::Close)
-    }))
+    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

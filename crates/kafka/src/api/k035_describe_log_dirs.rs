@@ -25,14 +25,8 @@ pub const API: Api = Api::new(35, "DescribeLogDirs", 1..=5, handle);
 const UNKNOWN: i64 = -1;
 
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
-    let broker = Arc::clone(&door.broker);
     // Asks the file system: not on a reactor.
-    Ok(Handled::waiting(async move {
-        let pool = Arc::clone(broker.blocking());
-        let work = pool.run(move || answer(&broker, &request));
-        let answered = work.await.unwrap_or_else(|stopped| Err(CloseReason::Stopping(stopped.to_string())));
-        answered.unwrap_or_else(Reply::Close)
-    }))
+    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

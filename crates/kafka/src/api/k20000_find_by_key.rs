@@ -39,13 +39,7 @@ struct Refusal {
 fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
     // What cannot be read is refused here: nobody waits for a thread for it.
     drop(request.decode::<FindByKeyRequest<'_>>()?);
-    let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
-        let pool = Arc::clone(broker.blocking());
-        let work = pool.run(move || answer(&broker, &request));
-        let answered = work.await.unwrap_or_else(|stopped| Err(CloseReason::Stopping(stopped.to_string())));
-        answered.unwrap_or_else(Reply::Close)
-    }))
+    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

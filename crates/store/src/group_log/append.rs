@@ -1,6 +1,7 @@
 //! Appending: the batch is checked and looked through before any lock is taken; partitions wait for each other for the write alone.
 
 use bytes::Bytes;
+use mainstem_env::is_disk_full;
 use mainstem_journal::{AppendError as JournalError, RollError};
 use mainstem_record::{BatchHeader, BatchView, ValidationError};
 
@@ -130,13 +131,9 @@ impl GroupPartition {
     /// Nothing was written. Where that is for want of space or descriptors, there may be some again in a moment.
     fn open_failed(&self, path: std::path::PathBuf, source: &std::io::Error) -> AppendError {
         let error = std::io::Error::new(source.kind(), source.to_string());
-        match (error.kind(), source.raw_os_error()) {
-            (std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded, _) => {
-                AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 }
-            }
-            (_, Some(EMFILE | ENFILE)) => {
-                AppendError::Storage(StorageError { action: "open", path, error: error.into() })
-            }
+        match source.raw_os_error() {
+            _ if is_disk_full(&error) => AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 },
+            Some(EMFILE | ENFILE) => AppendError::Storage(StorageError { action: "open", path, error: error.into() }),
             _ => AppendError::Storage(self.core.fail("open", &path, error)),
         }
     }
@@ -172,11 +169,9 @@ impl GroupPartition {
         if !self.core.env.queues.is_exhausted(self.core.options.queue_bytes) {
             return Ok(());
         }
-        self.write_queue().map_err(|error| match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 }
-            }
-            _ => AppendError::Storage(self.core.fail("write", &self.core.queue_dir(&self.partition), error)),
+        self.write_queue().map_err(|error| match is_disk_full(&error) {
+            true => AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 },
+            false => AppendError::Storage(self.core.fail("write", &self.core.queue_dir(&self.partition), error)),
         })
     }
 

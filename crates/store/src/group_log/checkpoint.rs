@@ -162,11 +162,9 @@ impl GroupLog {
 
     /// An error of the disk ends the group, unless the disk is full.
     pub(super) fn view_error(&self, action: &'static str, path: &Path, error: io::Error) -> StorageError {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                StorageError { action, path: path.to_owned(), error: Arc::new(error) }
-            }
-            _ => self.core.fail(action, path, error),
+        match mainstem_env::is_disk_full(&error) {
+            true => StorageError { action, path: path.to_owned(), error: Arc::new(error) },
+            false => self.core.fail(action, path, error),
         }
     }
 

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_env::{File, Fs, OpenOptions};
+use mainstem_env::{File, Fs, OpenOptions, is_disk_full};
 use parking_lot::Mutex;
 
 use super::civil_time;
@@ -356,14 +356,9 @@ impl KeyIndex {
     }
 }
 
-/// Whether an error passes when somebody makes room.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 /// Where there is no room, keys wait, or are missing until there is: no reason for a log not to be opened.
 pub(crate) fn unless_full(written: io::Result<()>) -> io::Result<()> {
-    written.or_else(|error| if is_full(&error) { Ok(()) } else { Err(error) })
+    written.or_else(|error| if is_disk_full(&error) { Ok(()) } else { Err(error) })
 }
 
 impl IndexFile {

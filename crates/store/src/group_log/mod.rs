@@ -184,9 +184,9 @@ impl Core {
 
     /// What an error in writing a view means: a full disk leaves the view to be written later, everything else ends the group.
     fn view_failed(&self, path: &Path, error: std::io::Error) -> Result<(), StorageError> {
-        match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Ok(()),
-            _ => Err(self.fail("write", path, error)),
+        match mainstem_env::is_disk_full(&error) {
+            true => Ok(()),
+            false => Err(self.fail("write", path, error)),
         }
     }
 

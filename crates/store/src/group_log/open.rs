@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use mainstem_env::Fs;
+use mainstem_env::{Fs, is_disk_full};
 use mainstem_journal::{
     DurabilityObserver, Journal, Location, OpenError as JournalError, RecoverFrom, RecoveryReport, ScanEnd, SegmentBase,
 };
@@ -116,7 +116,7 @@ impl GroupLog {
         if full && known.is_some() {
             // So that what was made anew is not made again. Where there is no room for it, it is.
             match group.checkpoint() {
-                Err(error) if !key_index::is_full(&error.error) => return Err(error.into()),
+                Err(error) if !is_disk_full(&error.error) => return Err(error.into()),
                 _ => {}
             }
         }
@@ -271,7 +271,7 @@ impl Opening<'_> {
                 Ok(Some(index)) => return Ok((index, known.segment + known.position)),
                 Ok(None) => {}
                 // No room to take it back to where the checkpoint is. Without it there is some.
-                Err(error) if key_index::is_full(&error) => {}
+                Err(error) if is_disk_full(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
             self.full = true;

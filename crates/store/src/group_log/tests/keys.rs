@@ -119,7 +119,7 @@ fn on_a_full_disk_keys_wait_up_to_a_limit_and_what_is_left_out_is_added_later() 
         assert!(group.core.index.waiting() <= 192, "{} keys wait", group.core.index.waiting());
         let error = group.find_by_key(TopicId([7; 16]), &KeyQuery::new("key-1", 1)).unwrap_err();
         assert!(
-            matches!(&error, FindByKeyError::Read(crate::ReadError::Storage(error)) if key_index::is_full(&error.error)),
+            matches!(&error, FindByKeyError::Read(crate::ReadError::Storage(error)) if mainstem_env::is_disk_full(&error.error)),
             "{error}"
         );
         assert!(group.checkpoint().is_err(), "it would say that the index has everything");
