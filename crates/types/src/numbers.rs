@@ -33,7 +33,8 @@ number! {
     Offset(i64)
 }
 number! {
-    /// A byte position in a journal or a segment file.
+    /// A byte position in a journal: counts the bytes of all its files together, from the first one that ever was. It grows and survives
+    /// restarts. A place within one file is a plain `u64`.
     Position(u64)
 }
 number! {
@@ -69,9 +70,18 @@ impl Offset {
 }
 
 impl Position {
+    pub const ZERO: Position = Position(0);
+    /// Beyond every entry.
+    pub const MAX: Position = Position(u64::MAX);
+
     #[must_use]
     pub fn plus(self, bytes: u64) -> Position {
         Position(self.0 + bytes)
+    }
+
+    /// The bytes from an earlier position to this one. `None`: the other one is later.
+    pub fn bytes_since(self, earlier: Position) -> Option<u64> {
+        self.0.checked_sub(earlier.0)
     }
 }
 

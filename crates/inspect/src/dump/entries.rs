@@ -91,7 +91,7 @@ fn queue_line((first, last, entry): (i64, i64, QueueEntry)) -> Line {
     if entry.size == 0 {
         return line;
     }
-    line.with("log_position", entry.position).with("size", entry.size).with("tag_hash", entry.tag_hash)
+    line.with("log_position", entry.position.0).with("size", entry.size).with("tag_hash", entry.tag_hash)
 }
 
 pub(super) fn key_index(dumper: &mut Dumper<'_, '_>) -> Outcome {

@@ -196,7 +196,7 @@ fn partition(state: &PartitionState) -> Line {
         .with("partition", state.partition.0)
         .with("log_start", state.log_start.0)
         .with("log_end", state.next_offset.0)
-        .with("last_log_position", state.last_position)
+        .with("last_log_position", state.last_position.0)
         .with("last_size", state.last_size)
         .with("epochs", list(state.epochs.iter().map(epoch).collect()))
         .with("producers", state.producers.len())

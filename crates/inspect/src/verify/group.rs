@@ -10,7 +10,7 @@ use mainstem_store::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_S
 use mainstem_store::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
 use mainstem_store::formats::group_log_starts;
 use mainstem_store::rebuild;
-use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
+use mainstem_types::{PartitionIndex, Position, TopicId, TopicPartition};
 
 use super::group_state::{Placed, Tracked};
 use super::queue::Queues;
@@ -132,9 +132,10 @@ impl Group<'_> {
             match scan.next() {
                 Found::End => break,
                 Found::Damage(damage) => {
-                    let behind = self.known.as_ref().map_or(0, |known| known.segment + known.position);
+                    let behind = self.known.as_ref().map_or(Position::ZERO, GroupCheckpoint::covered_to);
                     let detail = format!("bytes {} to {}: {}", damage.from, damage.to, damage.reason);
-                    let tail = is_last && damage.at_end && !check.facts.clean && start + damage.from >= behind;
+                    let tail =
+                        is_last && damage.at_end && !check.facts.clean && Position(start + damage.from) >= behind;
                     if tail {
                         let detail = format!("{detail}; the log ends before, and the next start cuts it there");
                         check.report.note("tail", About::file(path), detail);
@@ -147,9 +148,9 @@ impl Group<'_> {
                 Found::Entry { position, head } => {
                     let Ok(bytes) = scan.bytes() else { continue };
                     let Ok(entry) = EntryHeader::decode(bytes) else { continue };
-                    let position = start + position;
+                    let position = Position(start + position);
                     let EntryKind::Batch { topic_id, partition } = entry.kind else {
-                        next = Some(position + u64::from(entry.length));
+                        next = Some(position.0 + u64::from(entry.length));
                         continue;
                     };
                     if let Some(view) = bytes.get(head.batch_at..).and_then(|bytes| BatchView::parse(bytes).ok()) {
@@ -184,7 +185,7 @@ impl Group<'_> {
             self.strange += 1;
             return;
         }
-        let durable = self.known.as_ref().is_some_and(|known| placed.position < known.segment + known.position);
+        let durable = self.known.as_ref().is_some_and(|known| placed.position < known.covered_to());
         let settled = check.facts.clean || durable;
         tracked.batch(check.report, view, placed, self.damaged, settled);
         let header = view.header();
@@ -219,19 +220,20 @@ impl Group<'_> {
     }
 
     /// The bytes of the entry at a position, its header left out.
-    pub(super) fn read_batch(&self, check: &Check<'_, '_, '_>, position: u64) -> Option<(Key, Arc<[u8]>)> {
-        let (start, path) = self.files.range(..=position).next_back()?;
+    pub(super) fn read_batch(&self, check: &Check<'_, '_, '_>, position: Position) -> Option<(Key, Arc<[u8]>)> {
+        let (start, path) = self.files.range(..=position.0).next_back()?;
+        let position = position.0 - start;
         let file = check.fs.open(path, &OpenOptions::read()).ok()?;
         let mut head = [0; HEADER_SIZE + mainstem_record::HEADER_SIZE];
-        file.read_exact_at(&mut head, position - start).ok()?;
+        file.read_exact_at(&mut head, position).ok()?;
         let entry = EntryHeader::decode(&head).ok()?;
         let EntryKind::Batch { topic_id, partition } = entry.kind else { return None };
-        let end = (position - start).checked_add(u64::from(entry.length))?;
+        let end = position.checked_add(u64::from(entry.length))?;
         if end > file.len().ok()? {
             return None;
         }
         let mut bytes = vec![0; entry.length as usize - HEADER_SIZE];
-        file.read_exact_at(&mut bytes, position - start + HEADER_SIZE as u64).ok()?;
+        file.read_exact_at(&mut bytes, position + HEADER_SIZE as u64).ok()?;
         Some(((topic_id, partition), bytes.into()))
     }
 }

@@ -6,7 +6,7 @@ use mainstem_record::{BatchHeader, BatchView};
 use mainstem_store::AbortedTransaction;
 use mainstem_store::formats::group_checkpoint::{self, PartitionState, Share};
 use mainstem_store::rebuild::{self, ProducerStates};
-use mainstem_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use mainstem_types::{LeaderEpoch, Offset, Position, TopicId, TopicPartition};
 
 use super::producers;
 use super::report::{About, Report};
@@ -15,8 +15,7 @@ use super::report::{About, Report};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) file: u64,
-    /// Of all files together.
-    pub(super) position: u64,
+    pub(super) position: Position,
     pub(super) size: u32,
 }
 

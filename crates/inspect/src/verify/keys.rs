@@ -200,7 +200,7 @@ impl KeyFile {
 /// The hashes of all keys of the batch at a position. Outer `None`: no whole entry begins there; inner `None`: of a topic that nobody
 /// knows.
 fn hashes_at(check: &Check<'_, '_, '_>, group: &Group<'_>, position: u64) -> Option<Option<HashSet<u32>>> {
-    let (key, bytes) = group.read_batch(check, position)?;
+    let (key, bytes) = group.read_batch(check, mainstem_types::Position(position))?;
     let name = group.tracked.get(&key).and_then(|tracked| tracked.name.as_ref());
     let Some(name) = name else { return Some(None) };
     let view = BatchView::parse(&bytes).ok()?;

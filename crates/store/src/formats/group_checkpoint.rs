@@ -7,7 +7,7 @@ use super::epoch_checkpoint::EpochEntry;
 use super::producer_snapshot::{self, ProducerSnapshotEntry};
 use super::transaction_index::{self, AbortedTransaction};
 use super::{FormatError, array};
-use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, Position, TopicId};
 
 const WHAT: &str = "group checkpoint";
 pub const FILE_NAME: &str = "checkpoint";
@@ -30,6 +30,20 @@ pub struct GroupCheckpoint {
     pub next_segment: Option<u64>,
     pub indexes: Vec<IndexFact>,
     pub partitions: Vec<PartitionState>,
+}
+
+impl GroupCheckpoint {
+    /// Everything before is covered.
+    pub fn covered_to(&self) -> Position {
+        Position(self.segment + self.position)
+    }
+}
+
+impl PartitionState {
+    /// Where the last entry of the partition ends in the commit log.
+    pub fn end_position(&self) -> Position {
+        self.last_position.plus(self.last_size.into())
+    }
 }
 
 /// One file of the key index.
@@ -66,7 +80,7 @@ pub struct PartitionState {
     pub log_start: Offset,
     pub next_offset: Offset,
     /// Position and size of the last entry; 0 and 0 when there is none.
-    pub last_position: u64,
+    pub last_position: Position,
     pub last_size: u32,
     /// Offsets of one full time mark.
     pub mark_offsets: u64,
@@ -100,7 +114,7 @@ fn encode_partition(bytes: &mut Vec<u8>, state: &PartitionState) {
     bytes.extend_from_slice(&state.partition.0.to_be_bytes());
     put_i64(bytes, state.log_start.0);
     put_i64(bytes, state.next_offset.0);
-    put_u64(bytes, state.last_position);
+    put_u64(bytes, state.last_position.0);
     bytes.extend_from_slice(&state.last_size.to_be_bytes());
     put_u64(bytes, state.mark_offsets);
     put_list(bytes, &state.epochs, |bytes, entry| {
@@ -167,7 +181,7 @@ fn decode_partition(reader: &mut Reader<'_>) -> Result<PartitionState, FormatErr
         partition: PartitionIndex(reader.u32()? as i32),
         log_start: Offset(reader.i64()?),
         next_offset: Offset(reader.i64()?),
-        last_position: reader.u64()?,
+        last_position: Position(reader.u64()?),
         last_size: reader.u32()?,
         mark_offsets: reader.u64()?,
         epochs: reader.list(12, |reader| {
@@ -260,7 +274,7 @@ mod tests {
                 partition: PartitionIndex(partition),
                 log_start: Offset(offsets.0),
                 next_offset: Offset(offsets.1),
-                last_position: last.0,
+                last_position: Position(last.0),
                 last_size: last.1,
                 mark_offsets: last.2,
                 epochs: epochs

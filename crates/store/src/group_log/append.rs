@@ -142,7 +142,7 @@ impl GroupPartition {
     /// which views have to be written because nobody else does it in time.
     fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, Due), AppendError> {
         let Written { header, marker, placed, durability } = written;
-        let index = self.core.index.add(&inspected.keys, placed.position, header.max_timestamp.0);
+        let index = self.core.index.add(&inspected.keys, placed.position.0, header.max_timestamp.0);
         let mut state = self.state.lock();
         state.observe(&header, marker, &placed, inspected);
         let queue = self.core.env.queues.is_write_overdue(self.core.options.queue_bytes, state.queue.bytes());

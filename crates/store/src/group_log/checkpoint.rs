@@ -15,6 +15,7 @@ use super::{GroupLog, GroupPartition};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
 use crate::parallel;
+use mainstem_types::Position;
 
 /// What the file says that was written last.
 #[derive(Debug, Default)]
@@ -38,7 +39,7 @@ impl GroupLog {
         let end = self.core.log.end();
         self.thin_marks();
         let (mut states, unsynced) = self.collect(self.partitions())?;
-        states.extend(self.strays_before(u64::MAX));
+        states.extend(self.strays_before(Position::MAX));
         self.core.flush()?;
         let indexes = self.sync_views(&unsynced)?;
         if self.write_checkpoint(last, end, states, indexes)? {

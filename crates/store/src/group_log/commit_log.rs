@@ -14,6 +14,7 @@ use mainstem_journal::{
     AppendError, Journal, JournalOptions, Location, ReadError as JournalReadError, RollError, SegmentBase,
 };
 use mainstem_record::{BatchHeader, HEADER_SIZE as BATCH_HEADER_SIZE};
+use mainstem_types::Position;
 use parking_lot::Mutex;
 
 use super::GroupOptions;
@@ -48,13 +49,13 @@ pub(crate) struct End {
 
 impl End {
     /// The position of the next entry, unless it begins a new file of its own accord.
-    pub(crate) fn position(&self) -> u64 {
-        self.next_segment.unwrap_or_else(|| position_of(self.location))
+    pub(crate) fn position(&self) -> Position {
+        self.next_segment.map_or_else(|| position_of(self.location), Position)
     }
 }
 
-pub(crate) fn position_of(location: Location) -> u64 {
-    location.segment.0 + location.position
+pub(crate) fn position_of(location: Location) -> Position {
+    Position(location.segment.0 + location.position)
 }
 
 pub(crate) fn journal_options(options: &GroupOptions) -> JournalOptions {
@@ -86,7 +87,7 @@ impl CommitLog {
         head: &[u8; BATCH_HEADER_SIZE],
         payload: &[u8],
         durability: Durability,
-    ) -> Result<u64, WriteError> {
+    ) -> Result<Position, WriteError> {
         let mut next_segment = self.next_segment.lock();
         if next_segment.is_none() {
             *next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
@@ -116,7 +117,7 @@ impl CommitLog {
         let left = self.file_bytes.saturating_sub(end.position).max(HEADER_SIZE as u64);
         let rest = u32::try_from(left).unwrap_or(u32::MAX);
         self.journal.append(&[IoSlice::new(&EntryHeader::blank(rest))])?;
-        Ok(position_of(end) + u64::from(rest))
+        Ok(position_of(end).0 + u64::from(rest))
     }
 
     /// Ends the active file, unless it is empty: what comes next lies in another one.
@@ -148,16 +149,17 @@ impl CommitLog {
     }
 
     /// The file that holds a position.
-    pub(crate) fn segment_of(&self, position: u64) -> Option<SegmentBase> {
-        self.journal.segment_holding(position)
+    pub(crate) fn segment_of(&self, position: Position) -> Option<SegmentBase> {
+        self.journal.segment_holding(position.0)
     }
 
-    pub(crate) fn location(&self, position: u64) -> Result<Location, JournalReadError> {
-        match self.journal.segment_holding(position) {
-            Some(segment) => Ok(Location::new(segment, position - segment.0)),
-            None => {
-                Err(JournalReadError::NoSegment { dir: self.journal.dir().to_owned(), segment: SegmentBase(position) })
-            }
+    pub(crate) fn location(&self, position: Position) -> Result<Location, JournalReadError> {
+        match self.journal.segment_holding(position.0) {
+            Some(segment) => Ok(Location::new(segment, position.0 - segment.0)),
+            None => Err(JournalReadError::NoSegment {
+                dir: self.journal.dir().to_owned(),
+                segment: SegmentBase(position.0),
+            }),
         }
     }
 
@@ -167,21 +169,21 @@ impl CommitLog {
     }
 
     /// Reads bytes of one file into the buffer.
-    pub(crate) fn read(&self, position: u64, buffer: &mut [u8]) -> Result<(), JournalReadError> {
+    pub(crate) fn read(&self, position: Position, buffer: &mut [u8]) -> Result<(), JournalReadError> {
         self.reader(true).read(position, buffer).map(|_| ())
     }
 
     /// The header of the batch of an entry.
-    pub(crate) fn batch_header(&self, position: u64) -> Result<BatchHeader, JournalReadError> {
+    pub(crate) fn batch_header(&self, position: Position) -> Result<BatchHeader, JournalReadError> {
         let mut bytes = [0; BATCH_HEADER_SIZE];
-        self.read(position + HEADER_SIZE as u64, &mut bytes)?;
+        self.read(position.plus(HEADER_SIZE as u64), &mut bytes)?;
         Ok(BatchHeader::read(&bytes))
     }
 
     /// The whole batch of an entry.
-    pub(crate) fn batch(&self, position: u64, size: u32) -> Result<Vec<u8>, JournalReadError> {
+    pub(crate) fn batch(&self, position: Position, size: u32) -> Result<Vec<u8>, JournalReadError> {
         let mut bytes = vec![0; (size as usize).saturating_sub(HEADER_SIZE)];
-        self.read(position + HEADER_SIZE as u64, &mut bytes)?;
+        self.read(position.plus(HEADER_SIZE as u64), &mut bytes)?;
         Ok(bytes)
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use mainstem_record::{BatchHeader, BatchView, HEADER_SIZE as BATCH_HEADER_SIZE};
-use mainstem_types::Offset;
+use mainstem_types::{Offset, Position};
 
 use super::GroupPartition;
 use super::entry_reader::EntryReader;
@@ -75,7 +75,7 @@ impl GroupPartition {
             let share = state.shares.partition_point(|share| share.first_offset <= from).saturating_sub(1);
             state.shares.get(share).map(|share| share.segment)
         };
-        let Some(mut position) = begin else { return Ok(Vec::new()) };
+        let Some(mut position) = begin.map(Position) else { return Ok(Vec::new()) };
         let (end, kind) = (self.core.log.end().position(), self.kind());
         let mut reader = self.core.log.reader(true);
         let (mut spans, mut bytes) = (Vec::new(), 0);
@@ -90,13 +90,13 @@ impl GroupPartition {
                     bytes += u64::from(entry.length);
                 }
             }
-            position += u64::from(entry.length);
+            position = position.plus(entry.length.into());
         }
         Ok(spans)
     }
 
     /// Whether the batch of an entry is as it was written. One that is not has no records any more, and is passed over.
-    fn is_whole(&self, position: u64, size: u32) -> Result<bool, ReadError> {
+    fn is_whole(&self, position: Position, size: u32) -> Result<bool, ReadError> {
         let bytes = self.core.log.batch(position, size).map_err(|error| self.unreadable(error))?;
         let whole = BatchView::parse(&bytes).is_ok_and(|view| view.crc_is_valid());
         if !whole {
@@ -108,7 +108,7 @@ impl GroupPartition {
     fn entry_head(
         &self,
         reader: &mut EntryReader<'_>,
-        position: u64,
+        position: Position,
     ) -> Result<(EntryHeader, Option<BatchHeader>), ReadError> {
         let mut bytes = [0; HEAD_SIZE];
         let short = &mut bytes[..HEADER_SIZE];
@@ -125,13 +125,13 @@ impl GroupPartition {
     }
 
     /// The entry at a position is not what was written there.
-    pub(super) fn corrupt(&self, position: u64) -> ReadError {
+    pub(super) fn corrupt(&self, position: Position) -> ReadError {
         let segment = self.core.log.segment_of(position).map_or(0, |segment| segment.0);
         ReadError::Corrupt {
             partition: self.partition.clone(),
             offset: self.log_start(),
             path: self.core.log.journal.dir().join(format!("{segment:020}")),
-            position: position - segment,
+            position: position.0 - segment,
         }
     }
 }

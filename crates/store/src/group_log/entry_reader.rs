@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mainstem_env::{File, FileSlice, Residency};
 use mainstem_journal::{Location, ReadError, SegmentBase};
+use mainstem_types::Position;
 
 use super::commit_log::CommitLog;
 use crate::formats::commit_log_entry::HEADER_SIZE;
@@ -25,7 +26,7 @@ pub(crate) struct EntryReader<'l> {
 
 impl EntryReader<'_> {
     /// Reads bytes of one file into the buffer. `false`, never waiting: they are not in memory.
-    pub(crate) fn read(&mut self, position: u64, buffer: &mut [u8]) -> Result<bool, ReadError> {
+    pub(crate) fn read(&mut self, position: Position, buffer: &mut [u8]) -> Result<bool, ReadError> {
         let at = self.locate(position)?;
         if self.log.journal.tail_into(at, buffer) {
             return Ok(true);
@@ -45,7 +46,7 @@ impl EntryReader<'_> {
     }
 
     /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in memory.
-    pub(crate) fn batch(&mut self, position: u64, size: u32) -> Result<Option<FileSlice>, ReadError> {
+    pub(crate) fn batch(&mut self, position: Position, size: u32) -> Result<Option<FileSlice>, ReadError> {
         let at = self.locate(position)?.plus(HEADER_SIZE as u64);
         let len = u64::from(size) - HEADER_SIZE as u64;
         if !self.find(at, len)? {
@@ -57,25 +58,25 @@ impl EntryReader<'_> {
     }
 
     /// Up to which position the entries lie in the same file as the one at this position, as far as that is known.
-    pub(crate) fn end_of_file(&mut self, position: u64) -> Result<u64, ReadError> {
+    pub(crate) fn end_of_file(&mut self, position: Position) -> Result<Position, ReadError> {
         let at = self.locate(position)?;
         if let Some((base, file)) =
             self.file.as_ref().filter(|(base, file)| *base == at.segment && at.position < file.len)
         {
-            return Ok(base.0 + file.len);
+            return Ok(Position(base.0 + file.len));
         }
         // Without its file: that would have written what is in memory alone.
         if let Some(len) = self.log.journal.segment_len_nowait(at.segment)? {
-            return Ok(at.segment.0 + len);
+            return Ok(Position(at.segment.0 + len));
         }
         let known = self.find(at, 0)?;
-        Ok(self.file.as_ref().filter(|_| known).map_or(position, |(base, file)| base.0 + file.len))
+        Ok(self.file.as_ref().filter(|_| known).map_or(position, |(base, file)| Position(base.0 + file.len)))
     }
 
-    fn locate(&self, position: u64) -> Result<Location, ReadError> {
+    fn locate(&self, position: Position) -> Result<Location, ReadError> {
         match &self.file {
-            Some((base, file)) if position >= base.0 && position < base.0 + file.len => {
-                Ok(Location::new(*base, position - base.0))
+            Some((base, file)) if position.0 >= base.0 && position.0 < base.0 + file.len => {
+                Ok(Location::new(*base, position.0 - base.0))
             }
             _ => self.log.location(position),
         }

@@ -1,7 +1,7 @@
 //! Finding records by time and by position.
 
 use mainstem_record::{BatchHeader, BatchView, Record};
-use mainstem_types::{Offset, TimestampMs};
+use mainstem_types::{Offset, Position, TimestampMs};
 
 use super::GroupPartition;
 use super::queue::Span;
@@ -145,7 +145,7 @@ impl GroupPartition {
     }
 
     /// The position of the batch that holds an offset, or of the first one after it; `None` at the log end.
-    pub fn position_of(&self, offset: Offset) -> Result<Option<u64>, ReadError> {
+    pub fn position_of(&self, offset: Offset) -> Result<Option<Position>, ReadError> {
         let end = self.log_end();
         Ok(self.confirmed_spans(offset, end, 0)?.first().map(|span| span.position))
     }

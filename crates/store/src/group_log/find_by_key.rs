@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mainstem_journal::{EntryScanner, Location, ReadError as JournalReadError, Scan, ScanEnd};
 use mainstem_record::BatchView;
-use mainstem_types::TopicId;
+use mainstem_types::{Position, TopicId};
 
 use super::commit_log::position_of;
 use super::inspect::{inspect, topic_hash};
@@ -25,14 +25,14 @@ impl GroupLog {
         };
         self.core.check_alive()?;
         if let Some(from) = self.add_keys_missing_in(INDEXED_BYTES_MAX)? {
-            let (done, end) = (from, self.core.log.end().position());
+            let (done, end) = (from.0, self.core.log.end().position().0);
             return Err(FindByKeyError::Behind { log: self.core.folder.display().to_string(), done, end });
         }
         let hash = stored_hash(continue_hash(topic_hash(&name), query.key));
         let (mut records, mut compared, mut failed) = (Vec::new(), 0, None);
         let walked = self.core.index.find(self.core.fs(), hash, |position| {
             compared += 1;
-            failed = self.compare(topic_id, position, query, &mut records).err();
+            failed = self.compare(topic_id, Position(position), query, &mut records).err();
             match failed.is_some() || records.len() >= query.max || compared == COMPARED_MAX {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -55,7 +55,7 @@ impl GroupLog {
     fn compare(
         &self,
         topic_id: TopicId,
-        position: u64,
+        position: Position,
         query: &KeyQuery<'_>,
         found: &mut Vec<FoundByKey>,
     ) -> Result<(), ReadError> {
@@ -66,7 +66,7 @@ impl GroupLog {
         if view.header().base_offset >= partition.log_end() {
             return Ok(());
         }
-        let batch = Candidate { view: &view, partition: index, position, log_start: partition.log_start() };
+        let batch = Candidate { view: &view, partition: index, position: position.0, log_start: partition.log_start() };
         let aborted = |producer, offset: mainstem_types::Offset| {
             let overlapping = partition.aborted_transactions(offset, offset.plus(1));
             Ok(overlapping.iter().any(|aborted| aborted.producer_id == producer))
@@ -75,7 +75,7 @@ impl GroupLog {
     }
 
     /// The entry at a position, with its batch; `None`: there is none.
-    fn entry_at(&self, position: u64) -> Result<Option<(EntryHeader, Vec<u8>)>, StorageError> {
+    fn entry_at(&self, position: Position) -> Result<Option<(EntryHeader, Vec<u8>)>, StorageError> {
         let log = &self.core.log;
         if position >= log.end().position() {
             return Ok(None);
@@ -94,7 +94,7 @@ impl GroupLog {
     }
 
     /// `false`: the bytes are not in the log, or not any more.
-    fn read_if_there(&self, position: u64, buffer: &mut [u8]) -> Result<bool, StorageError> {
+    fn read_if_there(&self, position: Position, buffer: &mut [u8]) -> Result<bool, StorageError> {
         match self.core.log.read(position, buffer) {
             Ok(()) => Ok(true),
             Err(JournalReadError::NoSegment { .. } | JournalReadError::PastEnd { .. }) => Ok(false),
@@ -110,26 +110,26 @@ impl GroupLog {
     }
 
     /// Reads about `bytes_max` of the commit log for that. Gives the position from which on keys are still missing.
-    fn add_keys_missing_in(&self, bytes_max: u64) -> Result<Option<u64>, StorageError> {
+    fn add_keys_missing_in(&self, bytes_max: u64) -> Result<Option<Position>, StorageError> {
         if self.core.index.missing_from().is_none() {
             return Ok(None);
         }
         let fs = self.core.fs();
         let mut adding = self.core.index.catch_up(fs).map_err(|error| self.keys_unreadable(error))?;
         let mut until = None;
-        while let Some(from) = adding.missing_from() {
-            let until = *until.get_or_insert(from.saturating_add(bytes_max));
+        while let Some(from) = adding.missing_from().map(Position) {
+            let until = *until.get_or_insert(Position(from.0.saturating_add(bytes_max)));
             if from >= until {
                 break;
             }
             let end = self.scan_keys(&mut adding, from, until.min(self.core.log.end().position()))?;
-            adding.finish_before(fs, end).map_err(|error| self.keys_unreadable(error))?;
+            adding.finish_before(fs, end.0).map_err(|error| self.keys_unreadable(error))?;
         }
-        Ok(adding.missing_from())
+        Ok(adding.missing_from().map(Position))
     }
 
     /// Shows the entries that begin in `from..until` to the index. Gives where the next one begins.
-    fn scan_keys(&self, adding: &mut CatchUp<'_>, from: u64, until: u64) -> Result<u64, StorageError> {
+    fn scan_keys(&self, adding: &mut CatchUp<'_>, from: Position, until: Position) -> Result<Position, StorageError> {
         let journal = &self.core.log.journal;
         let mut start = match self.core.log.location(from) {
             Ok(start) => Some(start),
@@ -161,30 +161,30 @@ impl GroupLog {
 struct KeyScan<'s, 'i> {
     group: &'s GroupLog,
     adding: &'s mut CatchUp<'i>,
-    until: u64,
+    until: Position,
     /// The first entry that was not asked for.
-    next: Option<u64>,
+    next: Option<Position>,
     /// The partition of the entry before.
     known: Option<Arc<GroupPartition>>,
     failed: Option<std::io::Error>,
 }
 
 impl KeyScan<'_, '_> {
-    fn is_asked_for(&mut self, position: u64) -> bool {
+    fn is_asked_for(&mut self, position: Position) -> bool {
         if position >= self.until {
             self.next.get_or_insert(position);
         }
         position < self.until
     }
 
-    fn add(&mut self, header: &EntryHeader, view: &BatchView<'_>, position: u64) -> std::io::Result<()> {
+    fn add(&mut self, header: &EntryHeader, view: &BatchView<'_>, position: Position) -> std::io::Result<()> {
         let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
         if self.known.as_ref().is_none_or(|known| known.key() != (topic_id, partition)) {
             self.known = self.group.partition(topic_id, partition);
         }
         let Some(known) = &self.known else { return Ok(()) };
         let keys = inspect(view, known.topic_hash, known.config.load().key_indexing).keys;
-        self.adding.add(self.group.core.fs(), &keys, position, view.header().max_timestamp.0)
+        self.adding.add(self.group.core.fs(), &keys, position.0, view.header().max_timestamp.0)
     }
 }
 

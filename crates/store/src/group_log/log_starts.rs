@@ -140,6 +140,7 @@ mod tests {
     use super::super::tests::{FOLDER, create, expect_filled, fill, live, open, open_with};
     use super::*;
     use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
+    use mainstem_types::Position;
 
     #[test]
     fn deleted_records_stay_deleted_without_a_checkpoint_also_after_a_power_cut() {
@@ -238,7 +239,7 @@ mod tests {
         fill(&logs[0], 20);
         logs[0].raise_log_start(Offset(15), Offset(20)).unwrap();
         group.write_log_starts(&logs[..1]).unwrap();
-        group.truncate_to(0).unwrap();
+        group.truncate_to(Position::ZERO).unwrap();
         fill(&logs[0], 5);
         let kept = (logs[0].log_start(), logs[0].log_end());
         drop(group);

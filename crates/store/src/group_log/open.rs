@@ -16,7 +16,7 @@ use mainstem_env::{Fs, is_disk_full};
 use mainstem_journal::{
     DurabilityObserver, Journal, Location, OpenError as JournalError, RecoverFrom, RecoveryReport, ScanEnd, SegmentBase,
 };
-use mainstem_types::{Offset, TopicId, TopicPartition};
+use mainstem_types::{Offset, Position, TopicId, TopicPartition};
 use parking_lot::{Mutex, RwLock};
 
 use super::commit_log::{self, CommitLog};
@@ -222,7 +222,7 @@ impl Opening<'_> {
             .flat_map(|known| &known.partitions)
             .map(|state| ((state.topic_id, state.partition), state))
             .collect();
-        let end = journal.end().map_or(0, commit_log::position_of);
+        let end = journal.end().map_or(Position::ZERO, commit_log::position_of);
         let mut partitions = BTreeMap::new();
         for partition in self.live {
             let key = (partition.topic_id, partition.name.partition);
@@ -262,13 +262,17 @@ impl Opening<'_> {
     }
 
     /// The index, with the position from which on its entries are to be made.
-    fn take_index(&mut self, believed: Option<&GroupCheckpoint>, clean: bool) -> Result<(KeyIndex, u64), OpenError> {
+    fn take_index(
+        &mut self,
+        believed: Option<&GroupCheckpoint>,
+        clean: bool,
+    ) -> Result<(KeyIndex, Position), OpenError> {
         let dir = self.folder.join(INDEX);
         let failed = io_error(&dir);
         let size = self.options.index_size();
         if let Some(known) = believed {
             match KeyIndex::open(self.fs, &dir, size, &known.indexes, clean) {
-                Ok(Some(index)) => return Ok((index, known.segment + known.position)),
+                Ok(Some(index)) => return Ok((index, known.covered_to())),
                 Ok(None) => {}
                 // No room to take it back to where the checkpoint is. Without it there is some.
                 Err(error) if is_disk_full(&error) => {}
@@ -277,7 +281,7 @@ impl Opening<'_> {
             self.full = true;
             self.report.views_rebuilt += 1;
         }
-        Ok((KeyIndex::create(self.fs, &dir, size).map_err(io_error(&dir))?, 0))
+        Ok((KeyIndex::create(self.fs, &dir, size).map_err(io_error(&dir))?, Position::ZERO))
     }
 
     fn replay(
@@ -285,7 +289,7 @@ impl Opening<'_> {
         journal: &Journal,
         believed: Option<&GroupCheckpoint>,
         partitions: &mut BTreeMap<PartitionKey, Making>,
-        index: (&KeyIndex, u64),
+        index: (&KeyIndex, Position),
         unknown: &mut Unknown,
     ) -> Result<(), OpenError> {
         let bases = journal.segment_bases();

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use mainstem_types::Offset;
+use mainstem_types::{Offset, Position};
 
 use super::queue_files::QueueFiles;
 use super::queue_memory::QueueMemory;
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     pub(crate) first: i64,
     pub(crate) count: u32,
     pub(crate) size: u32,
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// One for each record; `None`: no record has a tag.
     pub(crate) tags: Option<Box<[i64]>>,
 }
@@ -47,9 +47,15 @@ impl Run {
 /// Where a batch is, and the last of its offsets that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     pub(crate) size: u32,
     pub(crate) last_offset: i64,
+}
+
+impl Span {
+    pub(crate) fn end(&self) -> Position {
+        self.position.plus(self.size.into())
+    }
 }
 
 /// What a reader takes away under the lock.
@@ -228,7 +234,7 @@ impl Queue {
 }
 
 /// Adds a batch, or another of its offsets, to a list of batches.
-pub(crate) fn push_span(spans: &mut Vec<Span>, position: u64, size: u32, last_offset: i64) {
+pub(crate) fn push_span(spans: &mut Vec<Span>, position: Position, size: u32, last_offset: i64) {
     match spans.last_mut() {
         Some(last) if last.position == position => last.last_offset = last_offset,
         _ => spans.push(Span { position, size, last_offset }),

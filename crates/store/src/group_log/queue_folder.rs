@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use mainstem_env::{Fs, OpenOptions};
-use mainstem_types::{Offset, TopicId};
+use mainstem_types::{Offset, Position, TopicId};
 
 use super::queue_files::{DIGITS, ID_FILE, QueueFiles, Unsynced, file_path};
 use crate::formats::partition_metadata;
@@ -91,13 +91,13 @@ impl QueueFolder {
     }
 
     /// The offset after the last record that the files know of before `position_end`, for a queue whose end nothing else tells.
-    pub(crate) fn end_by_files(&self, fs: &dyn Fs, position_end: u64) -> io::Result<Option<Offset>> {
+    pub(crate) fn end_by_files(&self, fs: &dyn Fs, position_end: Position) -> io::Result<Option<Offset>> {
         if !self.is_of_topic(fs)? {
             return Ok(None);
         }
         for first in self.first_offsets(fs)?.into_iter().rev() {
             let entries = self.files.read_once(fs, first..first + self.files.file_entries)?;
-            let known = |entry: &QueueEntry| entry.size > 0 && entry.position + u64::from(entry.size) <= position_end;
+            let known = |entry: &QueueEntry| entry.size > 0 && entry.end() <= position_end;
             if let Some(last) = entries.iter().rposition(known) {
                 return Ok(Some(Offset(first + last as i64 + 1)));
             }

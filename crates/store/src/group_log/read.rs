@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use mainstem_journal::ReadError as JournalReadError;
-use mainstem_types::Offset;
+use mainstem_types::{Offset, Position};
 
 use super::GroupPartition;
 use super::confirm::{Expected, HEAD_SIZE};
@@ -179,13 +179,13 @@ impl GroupPartition {
         let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
         let begin = first.position;
         let start = copied.len();
-        copied.resize(start + (last.position + u64::from(last.size) - begin) as usize, 0);
+        copied.resize(start + last.end().bytes_since(begin).unwrap_or(0) as usize, 0);
         if !reader.read(begin, &mut copied[start..]).map_err(|error| self.unreadable(error))? {
             return Err(ReadError::WouldBlock);
         }
         let mut to = start;
         for span in spans {
-            let at = start + (span.position - begin) as usize;
+            let at = start + span.position.bytes_since(begin).unwrap_or(0) as usize;
             let (from, size) = (at + HEADER_SIZE, span.size as usize - HEADER_SIZE);
             if !self.confirms(span, &copied[at..at + span.size as usize], expected) {
                 return Err(self.corrupt(span.position));
@@ -240,13 +240,13 @@ fn small_bytes(spans: &[Span]) -> usize {
 }
 
 /// How many of the first entries lie close together in one file, are small, and may be read in one go.
-fn neighbours(spans: &[Span], file_end: u64) -> usize {
-    let end = |span: &Span| span.position + u64::from(span.size);
+fn neighbours(spans: &[Span], file_end: Position) -> usize {
     let mut count = 1;
     for pair in spans.windows(2) {
-        let close = pair[1].position.checked_sub(end(&pair[0])).is_some_and(|gap| gap <= GAP_BYTES_MAX);
+        let close = pair[1].position.bytes_since(pair[0].end()).is_some_and(|gap| gap <= GAP_BYTES_MAX);
         let small = pair[1].size as usize - HEADER_SIZE <= COPIED_BYTES_MAX;
-        if !close || !small || end(&pair[1]) > file_end || end(&pair[1]) - spans[0].position > RUN_BYTES_MAX {
+        let run_bytes = pair[1].end().bytes_since(spans[0].position);
+        if !close || !small || pair[1].end() > file_end || run_bytes.is_none_or(|bytes| bytes > RUN_BYTES_MAX) {
             break;
         }
         count += 1;

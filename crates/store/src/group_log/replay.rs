@@ -19,7 +19,7 @@ use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind}
 use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::partition_log::StoreEnv;
 use crate::prepare::marker_of;
-use mainstem_types::Offset;
+use mainstem_types::{Offset, Position};
 
 /// A partition while its views are made.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Replay<'a> {
     next_segment: Option<u64>,
     views: Option<Views<'a>>,
     /// Entries from here on are not looked at.
-    until: u64,
+    until: Position,
     begun: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Views<'a> {
     env: &'a StoreEnv,
     partitions: &'a mut BTreeMap<PartitionKey, Making>,
     /// With the position from which on keys are missing.
-    index: Option<(&'a KeyIndex, u64)>,
+    index: Option<(&'a KeyIndex, Position)>,
     /// Entries of partitions that nobody wants.
     unknown: &'a mut Unknown,
     /// What was added to queues since they were written, and how much of it may wait.
@@ -57,15 +57,15 @@ pub(super) struct Views<'a> {
 impl<'a> Replay<'a> {
     /// Checks alone. `next_segment`: what a checkpoint says about the file in which it lies.
     pub(super) fn check(next_segment: Option<u64>) -> Replay<'static> {
-        Replay { next_segment, views: None, until: u64::MAX, begun: false }
+        Replay { next_segment, views: None, until: Position::MAX, begun: false }
     }
 
     pub(super) fn make(next_segment: Option<u64>, views: Views<'a>) -> Replay<'a> {
-        Replay { next_segment, views: Some(views), until: u64::MAX, begun: false }
+        Replay { next_segment, views: Some(views), until: Position::MAX, begun: false }
     }
 
     /// Stops before a position.
-    pub(super) fn until(mut self, position: u64) -> Replay<'a> {
+    pub(super) fn until(mut self, position: Position) -> Replay<'a> {
         self.until = position;
         self
     }
@@ -109,7 +109,7 @@ impl EntryScanner for Replay<'_> {
         };
         let position = position_of(location);
         let Some(view) = view else {
-            self.next_segment = Some(position + u64::from(header.length));
+            self.next_segment = Some(position.0 + u64::from(header.length));
             return Scan::Entry { len: header.stored_len() };
         };
         if let Some(views) = &mut self.views {
@@ -128,7 +128,7 @@ impl<'a> Views<'a> {
         env: &'a StoreEnv,
         options: &GroupOptions,
         partitions: &'a mut BTreeMap<PartitionKey, Making>,
-        index: Option<(&'a KeyIndex, u64)>,
+        index: Option<(&'a KeyIndex, Position)>,
         unknown: &'a mut Unknown,
     ) -> Views<'a> {
         let queue_bytes_max = options.queue_bytes;
@@ -150,7 +150,7 @@ impl<'a> Views<'a> {
         }
         let inspected = inspect(view, making.topic_hash, making.key_indexing);
         if let Some((index, _)) = index
-            && index.add(&inspected.keys, placed.position, batch.max_timestamp.0)
+            && index.add(&inspected.keys, placed.position.0, batch.max_timestamp.0)
         {
             key_index::unless_full(index.write(self.env.fs.as_ref()))?;
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mainstem_journal::{AppendError, DeleteError, RollError, SegmentBase};
-use mainstem_types::{Offset, TimestampMs};
+use mainstem_types::{Offset, Position, TimestampMs};
 
 use super::commit_log::WriteError;
 use super::{Core, GroupLog, GroupPartition, flush};
@@ -31,14 +31,14 @@ impl GroupPartition {
 
     /// Hides the records in the files of the commit log before a position, whatever the settings say, as far as the high watermark is
     /// above them.
-    pub fn hide_before(&self, position: u64, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
+    pub fn hide_before(&self, position: Position, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
         self.core.check_alive()?;
         let (shares, log_end) = {
             let state = self.state.lock();
             (state.shares.clone(), state.next_offset)
         };
         let ends = shares.iter().skip(1).map(|share| share.first_offset).chain([log_end]);
-        let goes = |(share, end): &(&Share, Offset)| share.segment < position && *end <= high_watermark;
+        let goes = |(share, end): &(&Share, Offset)| share.segment < position.0 && *end <= high_watermark;
         let count = shares.iter().zip(ends).take_while(goes).count();
         Ok(self.hide(&shares, count, log_end))
     }
@@ -108,7 +108,7 @@ pub struct OldFile {
     /// When it was written last.
     pub modified: TimestampMs,
     /// Where the next file begins.
-    pub end: u64,
+    pub end: Position,
 }
 
 impl GroupLog {
@@ -121,7 +121,7 @@ impl GroupLog {
         let metadata = self.core.fs().metadata(&path);
         let metadata = metadata.map_err(|error| StorageError { action: "read", path, error: Arc::new(error) })?;
         let modified = metadata.map_or(TimestampMs(0), |metadata| metadata.modified_ms);
-        Ok(Some(OldFile { group: self.core.folder.clone(), modified, end: next.0 }))
+        Ok(Some(OldFile { group: self.core.folder.clone(), modified, end: Position(next.0) }))
     }
 
     /// Deletes the files of the commit log that no partition needs, from the front, the written one too if none needs it; then what of the

@@ -1,7 +1,7 @@
 //! What is known of a partition: a pure function of its entries in the commit log.
 
 use mainstem_record::BatchHeader;
-use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
+use mainstem_types::{LeaderEpoch, Offset, Position, TimestampMs, TopicId};
 use std::time::Duration;
 
 use super::inspect::Inspected;
@@ -19,7 +19,7 @@ use mainstem_types::PartitionIndex;
 pub(crate) struct Placed {
     /// The file that holds it.
     pub(crate) segment: u64,
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     pub(crate) size: u32,
 }
 
@@ -103,8 +103,8 @@ impl State {
     }
 
     /// The state covers everything before this position.
-    pub(crate) fn end_position(&self) -> u64 {
-        self.last.position + u64::from(self.last.size)
+    pub(crate) fn end_position(&self) -> Position {
+        self.last.end()
     }
 
     /// Takes a batch into account that is in the commit log. What is covered already changes nothing.

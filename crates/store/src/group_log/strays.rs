@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use mainstem_record::BatchView;
-use mainstem_types::{Offset, TimestampMs};
+use mainstem_types::{Offset, Position, TimestampMs};
 
 use super::inspect::Inspected;
 use super::log_starts::LogStarts;
@@ -29,7 +29,7 @@ const MARKS_MAX: usize = 16;
 pub(super) struct Unknown {
     states: BTreeMap<PartitionKey, State>,
     /// Entries before are of deleted topics, unless the checkpoint names them.
-    new_from: u64,
+    new_from: Position,
     seen: BTreeSet<PartitionKey>,
     /// Their topics were deleted, after the checkpoint perhaps.
     deleted: BTreeSet<PartitionKey>,
@@ -38,7 +38,7 @@ pub(super) struct Unknown {
 impl Unknown {
     /// Keeps nothing.
     pub(super) fn passed_over() -> Unknown {
-        Unknown { new_from: u64::MAX, ..Unknown::default() }
+        Unknown { new_from: Position::MAX, ..Unknown::default() }
     }
 
     /// With what a checkpoint says of partitions that are not among the known ones.
@@ -52,7 +52,7 @@ impl Unknown {
         let keyed = checkpoint.partitions.iter().map(|state| ((state.topic_id, state.partition), state));
         let strange = keyed.filter(|(key, _)| !known.contains_key(key) && !deleted.contains(key));
         let states = strange.map(|(key, state)| (key, State::restore(no_queue(env), state))).collect();
-        Unknown { states, new_from: checkpoint.segment + checkpoint.position, seen: BTreeSet::new(), deleted }
+        Unknown { states, new_from: checkpoint.covered_to(), seen: BTreeSet::new(), deleted }
     }
 
     pub(super) fn observe(&mut self, env: &StoreEnv, key: PartitionKey, view: &BatchView<'_>, placed: &Placed) {
@@ -119,14 +119,14 @@ impl GroupLog {
     }
 
     /// Lets go of records of unknown partitions in the files before a position.
-    pub fn hide_strays_before(&self, position: u64) {
+    pub fn hide_strays_before(&self, position: Position) {
         let mut strays = self.strays.lock();
-        *strays = strays.drain(..).filter_map(|stray| without(stray, |share| share.segment < position)).collect();
+        *strays = strays.drain(..).filter_map(|stray| without(stray, |share| share.segment < position.0)).collect();
     }
 
     /// What a checkpoint is to say of them, as far as they lie before a position.
-    pub(super) fn strays_before(&self, position: u64) -> Vec<PartitionState> {
-        let lies_before = |stray: &&PartitionState| stray.last_position + u64::from(stray.last_size) <= position;
+    pub(super) fn strays_before(&self, position: Position) -> Vec<PartitionState> {
+        let lies_before = |stray: &&PartitionState| stray.end_position() <= position;
         self.strays.lock().iter().filter(lies_before).cloned().collect()
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mainstem_journal::Location;
-use mainstem_types::Offset;
+use mainstem_types::{Offset, Position};
 
 use super::commit_log::End;
 use super::open::load_checkpoint;
@@ -24,7 +24,7 @@ use crate::formats::group_log_starts;
 
 impl GroupLog {
     /// Where the next entry goes: every entry lies before. See [`GroupLog::truncate_to`].
-    pub fn end_position(&self) -> u64 {
+    pub fn end_position(&self) -> Position {
         self.core.log.end().position()
     }
 
@@ -33,7 +33,7 @@ impl GroupLog {
     ///
     /// Holds appends up and reads the commit log from the checkpoint on, or from its start if the checkpoint lies above. A reader that holds
     /// a slice of what is cut gets fewer bytes.
-    pub fn truncate_to(&self, position: u64) -> Result<Vec<Arc<GroupPartition>>, StorageError> {
+    pub fn truncate_to(&self, position: Position) -> Result<Vec<Arc<GroupPartition>>, StorageError> {
         let mut last = self.checkpointing.lock();
         self.core.check_alive()?;
         if position >= self.end_position() {
@@ -81,7 +81,7 @@ impl GroupLog {
     /// The states of these partitions as they were before the position.
     fn states_before(
         &self,
-        position: u64,
+        position: Position,
         affected: &[Arc<GroupPartition>],
     ) -> io::Result<BTreeMap<PartitionKey, Making>> {
         let known = self.usable_checkpoint(position, affected)?;
@@ -128,17 +128,16 @@ impl GroupLog {
     /// A checkpoint on the disk that tells of nothing at or above the position.
     fn usable_checkpoint(
         &self,
-        position: u64,
+        position: Position,
         affected: &[Arc<GroupPartition>],
     ) -> io::Result<Option<GroupCheckpoint>> {
         for name in [group_checkpoint::FILE_NAME, group_checkpoint::OLD_FILE_NAME] {
             let loaded = load_checkpoint(self.core.fs(), &self.core.folder, name);
             let Some(known) = loaded.map_err(|error| io::Error::other(error.to_string()))?.content() else { continue };
-            let below = known.segment + known.position <= position
+            let below = known.covered_to() <= position
                 && self.core.log.journal.segment_bases().iter().any(|base| base.0 == known.segment);
             let covers = |partition: &Arc<GroupPartition>| {
-                find(&known, &partition.key())
-                    .is_none_or(|state| state.last_position + u64::from(state.last_size) <= position)
+                find(&known, &partition.key()).is_none_or(|state| state.end_position() <= position)
             };
             if below && affected.iter().all(covers) {
                 return Ok(Some(known));

@@ -31,8 +31,8 @@ fn the_queue_entry_of_offset_n_is_at_n_times_20() {
         &fs.read_all(&Path::new(FOLDER).join("consumequeue/orders/1/00000000000000000000")).unwrap(),
     )
     .next();
-    assert_eq!(other.unwrap().position, u64::from(first));
-    assert_eq!(entries[3].position, u64::from(first + other.unwrap().size));
+    assert_eq!(other.unwrap().position, Position(first.into()));
+    assert_eq!(entries[3].position, Position(u64::from(first + other.unwrap().size)));
 }
 
 #[test]

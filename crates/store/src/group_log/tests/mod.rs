@@ -19,7 +19,7 @@ use crate::partition_log::{AppendContext, Appended, Origin, ReadChunk, ReadReque
 use bytes::Bytes;
 use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches, Codec, Record, RecordHeader};
-use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
+use mainstem_types::{LeaderEpoch, Offset, Position, ProducerEpoch, ProducerId, TimestampMs};
 
 pub(crate) const FOLDER: &str = "/data/mainstem/shared-0";
 pub(crate) const NOW: TimestampMs = TimestampMs(1_700_000_000_000);

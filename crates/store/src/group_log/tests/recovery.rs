@@ -74,7 +74,7 @@ fn views_that_ran_ahead_are_cut() {
     // A power cut took the last entries of the commit log, which no checkpoint covers: here, all files but the checkpoint are ahead.
     let checkpoint = fs.read_all(&Path::new(FOLDER).join("checkpoint")).unwrap();
     let (group, _) = open_with(&fs, &live(), true);
-    let position = group.end_position();
+    let position = group.end_position().0;
     for partition in group.partitions() {
         put(&partition, &["to be lost", "to be lost too"]);
     }
@@ -103,7 +103,7 @@ fn views_that_ran_ahead_are_cut() {
 #[test]
 fn a_damaged_tail_is_cut_and_what_is_before_stays() {
     let (fs, group, logs) = filled(10);
-    let kept = group.end_position();
+    let kept = group.end_position().0;
     put(&logs[0], &["damaged"]);
     drop((logs, group));
     let dir = Path::new(FOLDER).join("commitlog");
@@ -115,7 +115,7 @@ fn a_damaged_tail_is_cut_and_what_is_before_stays() {
     let (group, report) = open(&fs);
     assert!(report.recovery.cut.is_some(), "{report:?}");
     expect_all(&group, 10);
-    assert_eq!(group.end_position(), kept.max(base));
+    assert_eq!(group.end_position(), Position(kept.max(base)));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn producers_epochs_and_the_log_start_survive() {
 fn a_partition_whose_last_records_are_gone_is_made_again_once_and_not_at_each_start() {
     let (fs, group, logs) = filled(10);
     group.checkpoint().unwrap();
-    let kept = group.end_position();
+    let kept = group.end_position().0;
     fill(&logs[0], 10);
     logs[0].raise_log_start(Offset(20), Offset(20)).unwrap();
     group.close().unwrap();

@@ -81,7 +81,7 @@ fn a_file_can_go_before_its_time_but_not_before_it_is_committed() {
         fill(&logs[1], 1);
     }
     let oldest = group.oldest_file().unwrap().unwrap();
-    assert_eq!((oldest.group.as_path(), oldest.end), (Path::new(FOLDER), 2048));
+    assert_eq!((oldest.group.as_path(), oldest.end), (Path::new(FOLDER), Position(2048)));
     assert_eq!(logs[0].hide_before(oldest.end, Offset(1)).unwrap().segments_removed, 0, "not all of it is committed");
     for log in &logs[..2] {
         let outcome = log.hide_before(oldest.end, log.log_end()).unwrap();
@@ -89,7 +89,7 @@ fn a_file_can_go_before_its_time_but_not_before_it_is_committed() {
         expect_filled(log, log.log_start().0..30);
     }
     assert_eq!(group.remove_unneeded().unwrap(), 1);
-    assert_eq!(group.oldest_file().unwrap().unwrap().end, 4096);
+    assert_eq!(group.oldest_file().unwrap().unwrap().end, Position(4096));
     let (_fs, group, _logs) = create();
     assert_eq!(group.oldest_file().unwrap(), None, "the file that is written stays");
 }
@@ -104,7 +104,10 @@ fn the_written_file_goes_too_when_nobody_needs_it() {
         assert_eq!(group.remove_unneeded().unwrap(), 0, "the other partition needs it");
         logs[1].raise_log_start(logs[1].log_end(), logs[1].log_end()).unwrap();
         assert_eq!(group.remove_unneeded().unwrap(), 1);
-        assert_eq!((group.file_count(), group.size_bytes(), group.end_position()), (1, 0, 2048 * (round + 1)));
+        assert_eq!(
+            (group.file_count(), group.size_bytes(), group.end_position()),
+            (1, 0, Position(2048 * (round + 1)))
+        );
         assert_eq!(group.remove_unneeded().unwrap(), 0, "an empty file stays");
         group.remove_due_files();
     }

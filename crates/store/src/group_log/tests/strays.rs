@@ -52,7 +52,7 @@ fn they_go_when_they_are_as_old_as_others_may_get() {
     group.expire_strays(TimestampMs(NOW.0 + 5000), 5000).unwrap();
     assert_eq!((group.stray_count(), group.remove_unneeded().unwrap()), (2, 0));
     // Where the disk is too full, sooner.
-    group.hide_strays_before(4096);
+    group.hide_strays_before(Position(4096));
     assert_eq!((group.stray_count(), group.remove_unneeded().unwrap()), (2, 2));
     group.expire_strays(TimestampMs(NOW.0 + 5001), 5000).unwrap();
     assert_eq!((group.stray_count(), group.remove_unneeded().unwrap()), (0, files - 2));
@@ -87,6 +87,6 @@ fn a_cut_takes_the_strays_behind_it_along() {
     let at = log.position_of(Offset(1)).unwrap().unwrap();
     group.truncate_to(at).unwrap();
     assert_eq!((group.stray_count(), group.remove_unneeded().unwrap()), (2, 0), "they lie before it");
-    group.truncate_to(2048).unwrap();
+    group.truncate_to(Position(2048)).unwrap();
     assert_eq!(group.stray_count(), 0);
 }
