@@ -4,22 +4,21 @@
 //! log start ≤ last stable offset ≤ high watermark ≤ log end
 //! ```
 //!
-//! An append is written and counted on the caller's thread. With `mainstem.durability=os` the high watermark follows at
-//! once; with `disk` it follows the durable end, which a flusher thread reports. A reply waits with
+//! An append is written and counted on the caller's thread. The high watermark follows the records that the log may acknowledge
+//! ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is reached, when a
+//! flusher thread reports that a sync has covered them. A reply waits with
 //! [`Partition::committed`], a reader sees what lies below the high watermark.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use mainstem_replica::{
-    Acknowledge, EpochCheckError, Event, EventError, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState,
-};
+use mainstem_replica::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState};
 use mainstem_store::{
-    AppendContext, AppendError, Appended, Durability, Origin, ReadError, ReadRequest, Reading, TopicLog,
+    AppendContext, AppendError, Appended, Durability, LogEnds, Origin, ReadError, ReadRequest, Reading, TopicLog,
 };
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TimestampMs, TopicId};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::commit_wait::{Commit, CommitWaiters};
 use crate::fetch_wait::FetchWaiters;
@@ -84,8 +83,7 @@ impl Partition {
             log_start: positions.log_start,
             high_watermark: start.high_watermark.unwrap_or(positions.log_start),
             log_end: positions.log_end,
-            durable_end: positions.durable_end,
-            acknowledge: acknowledge(log.config().durability),
+            acknowledged: log.ends().acknowledged,
         };
         // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between them.
         let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
@@ -112,7 +110,7 @@ impl Partition {
         self.log.set_durable_listener(Box::new(move |durable| {
             let Some(partition) = partition.upgrade() else { return };
             match durable {
-                Ok(end) => partition.durable_end_moved(end),
+                Ok(_) => partition.acknowledged_end_moved(),
                 Err(error) => partition.failed(&error),
             }
         }));
@@ -133,7 +131,10 @@ impl Partition {
 
     /// Tells the replica set what happened, and does what follows from it.
     fn apply(&self, event: Event) {
-        let mut replica = self.replica.lock();
+        self.apply_locked(self.replica.lock(), event);
+    }
+
+    fn apply_locked(&self, mut replica: MutexGuard<'_, ReplicaSet>, event: Event) {
         match replica.apply(event) {
             Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
                 let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
@@ -145,16 +146,17 @@ impl Partition {
                 self.close_waits();
             }
             Ok(Outcome::Nothing) => {}
-            // Two threads that count the log end may arrive in the other order: the larger one counts.
+            // Two threads that moved the log start may arrive in the other order: the larger one counts.
             Err(EventError::WentBack { .. }) => {}
             Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
         }
     }
 
-    /// A flusher may be faster than the appender's own count of what it wrote: the log end is counted first.
-    fn durable_end_moved(&self, end: Offset) {
-        self.apply(Event::LocalLogEnd(self.log.log_end()));
-        self.apply(Event::LocalDurableEnd(end));
+    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are taken in order.
+    fn acknowledged_end_moved(&self) {
+        let replica = self.replica.lock();
+        let LogEnds { log_end, acknowledged } = self.log.ends();
+        self.apply_locked(replica, Event::LocalEnds { log_end, acknowledged });
     }
 
     fn wake(&self, before: Offset, high_watermark: Offset) {
@@ -231,9 +233,9 @@ impl Partition {
     /// log end is read anew, and who comes late finds its records counted, but not its bytes.
     fn log_end_moved(&self, end: Offset, bytes: usize) {
         let mut replica = self.replica.lock();
-        let log_end = self.log.log_end();
+        let LogEnds { log_end, acknowledged } = self.log.ends();
         if log_end > replica.log_end() {
-            match replica.local_log_end(log_end) {
+            match replica.local_ends(log_end, acknowledged) {
                 Ok(Outcome::HighWatermarkAdvanced { to }) => {
                     self.high_watermark.store(to.0, Ordering::SeqCst);
                     self.fetch_waiters.changed();
@@ -356,10 +358,10 @@ impl Partition {
     }
 
     pub(crate) fn set_config(&self, config: Arc<mainstem_store::LogConfig>) {
-        let acknowledge = acknowledge(config.durability);
+        let durability = config.durability;
         self.log.set_config(config);
-        self.apply(Event::AcknowledgeChanged(acknowledge));
-        if acknowledge == Acknowledge::Durable {
+        self.acknowledged_end_moved();
+        if durability == Durability::Disk {
             self.log.request_flush(self.log.log_end());
         }
     }
@@ -384,11 +386,4 @@ impl PartitionPositions {
 /// Whether a batch was refused because its records take too much when they are decompressed.
 pub fn is_too_much_to_unpack(error: &AppendError) -> bool {
     matches!(error, AppendError::Invalid(error) if error.is_too_much_to_unpack())
-}
-
-fn acknowledge(durability: Durability) -> Acknowledge {
-    match durability {
-        Durability::Os | Durability::Memory => Acknowledge::Appended,
-        Durability::Disk => Acknowledge::Durable,
-    }
 }

@@ -137,6 +137,34 @@ fn fetches_with_disk_are_woken_when_records_are_durable() {
 }
 
 #[test]
+fn with_flush_messages_replies_and_fetches_wait_for_the_sync() {
+    for layout in ["partition", "topic", "shared"] {
+        for durability in ["os", "memory"] {
+            let settings = settings(&[("mainstem.durability", durability), ("mainstem.memory.force", "true")]);
+            let node = Node::start_with(&MemFs::new(), &clock(), &settings, 3, 0).expect("a new folder");
+            let mut client = Client::new(&node, Ledger::default());
+            assert!(client.create(&[("t", 1, &[("mainstem.layout", layout), ("flush.messages", "2")])]));
+            let id = client.ledger.topic_named("t").expect("created");
+            let partition = node.partition(id, 0).expect("served");
+            let (first, _) = append(&node, &partition, "below the count");
+            assert!(matches!(first, Commit::Done), "{layout} {durability}");
+            let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
+            wait.expect_bytes(1);
+            let (commit, _) = append(&node, &partition, "reaches the count");
+            assert!(matches!(commit, Commit::Waiting(_)), "{layout} {durability}: acknowledged before the sync");
+            assert_eq!(partition.high_watermark().0, 1);
+            assert_eq!(read_all(&partition).expect("readable").len(), 1, "nobody may read it yet");
+            let woken = async { tokio::time::timeout(Duration::from_millis(20), wait.wait()).await };
+            assert!(block_on(woken).is_err());
+            node.flush();
+            assert_eq!(block_on(commit.wait()), Ok(()));
+            block_on(wait.wait());
+            assert_eq!(read_all(&partition).expect("readable").len(), 2);
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_a_deleted_topic_is_told() {
     let (node, partition, id) = broker("disk", 0);
     let (commit, _) = append(&node, &partition, "never synced");

@@ -23,5 +23,5 @@ mod replica_set;
 
 pub use positions::{Positions, PositionsError};
 pub use replica_set::{
-    Acknowledge, EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSet, ReplicaSetState,
+    EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSet, ReplicaSetState,
 };

@@ -4,16 +4,6 @@ use mainstem_types::{LeaderEpoch, NodeId, Offset};
 
 use crate::positions::{Positions, PositionsError};
 
-/// Which position of the local log counts towards the high watermark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Acknowledge {
-    /// `mainstem.durability=os`: what was appended counts.
-    #[default]
-    Appended,
-    /// `mainstem.durability=disk`: only what fdatasync confirmed counts.
-    Durable,
-}
-
 /// One replica as the leader knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replica {
@@ -34,9 +24,8 @@ pub struct ReplicaSetState {
     /// From the checkpoint; clamped into `log start ..= log end`, because the checkpoint is written behind the log.
     pub high_watermark: Offset,
     pub log_end: Offset,
-    /// What of the local log is on the disk, as recovery found it.
-    pub durable_end: Offset,
-    pub acknowledge: Acknowledge,
+    /// What of the local log counts towards the high watermark, as recovery found it.
+    pub acknowledged: Offset,
 }
 
 /// What happened to the partition.
@@ -44,16 +33,13 @@ pub struct ReplicaSetState {
 pub enum Event {
     /// The metadata log says who leads, from which epoch on, and who is in sync.
     LeaderElected { leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: Vec<NodeId> },
-    /// The local log was appended to and ends here now.
-    LocalLogEnd(Offset),
-    /// The local log is on the disk up to here.
-    LocalDurableEnd(Offset),
+    /// The local log was appended to, or synced. Records below `acknowledged` are as safe as the topic's settings promise: in the page
+    /// cache or on the disk, as the log says. Only these count towards the high watermark.
+    LocalEnds { log_end: Offset, acknowledged: Offset },
     /// The local log was cut at its front (retention, DeleteRecords).
     LocalLogStart(Offset),
     /// A follower fetches from `offset`, so it has everything before it.
     FollowerFetched { node: NodeId, epoch: LeaderEpoch, offset: Offset },
-    /// The topic's `mainstem.durability` changed.
-    AcknowledgeChanged(Acknowledge),
 }
 
 /// What follows from an event.
@@ -130,8 +116,7 @@ pub struct ReplicaSet {
     log_start: Offset,
     high_watermark: Offset,
     log_end: Offset,
-    durable_end: Offset,
-    acknowledge: Acknowledge,
+    acknowledged: Offset,
 }
 
 impl ReplicaSet {
@@ -147,8 +132,7 @@ impl ReplicaSet {
             log_start: state.log_start,
             high_watermark,
             log_end: state.log_end,
-            durable_end: state.durable_end.max(state.log_start).min(state.log_end),
-            acknowledge: state.acknowledge,
+            acknowledged: state.acknowledged.max(state.log_start).min(state.log_end),
         };
         set.positions(set.high_watermark).check()?;
         Ok(set)
@@ -158,32 +142,23 @@ impl ReplicaSet {
     pub fn apply(&mut self, event: Event) -> Result<Outcome, EventError> {
         match event {
             Event::LeaderElected { leader, epoch, in_sync } => self.elected(leader, epoch, &in_sync),
-            Event::LocalLogEnd(offset) => self.local_log_end(offset),
-            Event::LocalDurableEnd(offset) => self.local_durable_end(offset),
+            Event::LocalEnds { log_end, acknowledged } => self.local_ends(log_end, acknowledged),
             Event::LocalLogStart(offset) => self.local_log_start(offset),
             Event::FollowerFetched { node, epoch, offset } => self.follower_fetched(node, epoch, offset),
-            Event::AcknowledgeChanged(acknowledge) => {
-                self.acknowledge = acknowledge;
-                Ok(self.advance())
-            }
         }
     }
 
-    /// The fast path of an append on the leader: same as [`Event::LocalLogEnd`].
-    pub fn local_log_end(&mut self, offset: Offset) -> Result<Outcome, EventError> {
-        if offset < self.log_end {
-            return Err(EventError::WentBack { what: "the log end", from: self.log_end, to: offset });
+    /// The fast path of an append on the leader: same as [`Event::LocalEnds`]. `acknowledged` may be lower than before: the settings
+    /// promise more now. What was acknowledged under the old ones stays so.
+    pub fn local_ends(&mut self, log_end: Offset, acknowledged: Offset) -> Result<Outcome, EventError> {
+        if log_end < self.log_end {
+            return Err(EventError::WentBack { what: "the log end", from: self.log_end, to: log_end });
         }
-        self.log_end = offset;
-        Ok(self.advance())
-    }
-
-    /// Same as [`Event::LocalDurableEnd`]. A report older than one already seen is no error: flushes overlap.
-    pub fn local_durable_end(&mut self, offset: Offset) -> Result<Outcome, EventError> {
-        if offset > self.log_end {
-            return Err(EventError::BeyondLogEnd { what: "the durable end", given: offset, log_end: self.log_end });
+        if acknowledged > log_end {
+            return Err(EventError::BeyondLogEnd { what: "the acknowledged end", given: acknowledged, log_end });
         }
-        self.durable_end = self.durable_end.max(offset);
+        self.log_end = log_end;
+        self.acknowledged = self.acknowledged.max(acknowledged);
         Ok(self.advance())
     }
 
@@ -195,7 +170,7 @@ impl ReplicaSet {
         Positions { log_start: offset, last_stable: self.high_watermark, ..self.positions(self.high_watermark) }
             .check()?;
         self.log_start = offset;
-        self.durable_end = self.durable_end.max(offset);
+        self.acknowledged = self.acknowledged.max(offset);
         Ok(Outcome::Nothing)
     }
 
@@ -324,11 +299,7 @@ impl ReplicaSet {
         if replica.node != self.local {
             return *replica;
         }
-        let acknowledged = match self.acknowledge {
-            Acknowledge::Appended => self.log_end,
-            Acknowledge::Durable => self.durable_end,
-        };
-        Replica { log_end: self.log_end, acknowledged, ..*replica }
+        Replica { log_end: self.log_end, acknowledged: self.acknowledged, ..*replica }
     }
 
     /// The rule: the lowest acknowledged end of the in-sync set, never back, and only on the leader.

@@ -3,15 +3,14 @@ use proptest::prelude::*;
 
 const LOCAL: NodeId = NodeId(1);
 
-fn set(replicas: &[i32], acknowledge: Acknowledge) -> ReplicaSet {
+fn set(replicas: &[i32]) -> ReplicaSet {
     ReplicaSet::new(ReplicaSetState {
         local: LOCAL,
         replicas: replicas.iter().map(|node| NodeId(*node)).collect(),
         log_start: Offset(0),
         high_watermark: Offset(0),
         log_end: Offset(0),
-        durable_end: Offset(0),
-        acknowledge,
+        acknowledged: Offset(0),
     })
     .unwrap()
 }
@@ -27,40 +26,40 @@ fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<O
 
 #[test]
 fn with_one_replica_the_high_watermark_follows_the_log_end() {
-    let mut set = set(&[1], Acknowledge::Appended);
-    assert_eq!(set.local_log_end(Offset(3)), Ok(Outcome::Nothing));
+    let mut set = set(&[1]);
+    assert_eq!(set.local_ends(Offset(3), Offset(3)), Ok(Outcome::Nothing));
     let became = Outcome::BecameLeader { epoch: LeaderEpoch(0), high_watermark: Offset(3) };
     assert_eq!(elect(&mut set, 0, &[1]), became);
-    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
-    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(Outcome::Nothing));
 }
 
 #[test]
-fn with_durability_disk_only_what_is_durable_counts() {
-    let mut set = set(&[1], Acknowledge::Durable);
+fn only_what_the_local_log_acknowledges_counts() {
+    let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
-    assert_eq!(set.local_log_end(Offset(7)), Ok(Outcome::Nothing));
-    assert_eq!(set.local_durable_end(Offset(5)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
-    assert_eq!(set.local_durable_end(Offset(4)), Ok(Outcome::Nothing));
-    let advanced = Outcome::HighWatermarkAdvanced { to: Offset(7) };
-    assert_eq!(set.apply(Event::AcknowledgeChanged(Acknowledge::Appended)), Ok(advanced));
-    assert!(matches!(set.local_durable_end(Offset(8)), Err(EventError::BeyondLogEnd { .. })));
+    assert_eq!(set.local_ends(Offset(7), Offset(0)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_ends(Offset(7), Offset(5)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+    assert_eq!(set.local_ends(Offset(7), Offset(4)), Ok(Outcome::Nothing));
+    let all = Event::LocalEnds { log_end: Offset(7), acknowledged: Offset(7) };
+    assert_eq!(set.apply(all), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert!(matches!(set.local_ends(Offset(7), Offset(8)), Err(EventError::BeyondLogEnd { .. })));
 }
 
 #[test]
-fn turning_to_disk_never_takes_the_high_watermark_back() {
-    let mut set = set(&[1], Acknowledge::Appended);
+fn settings_that_promise_more_never_take_the_high_watermark_back() {
+    let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
-    set.local_log_end(Offset(7)).unwrap();
-    assert_eq!(set.apply(Event::AcknowledgeChanged(Acknowledge::Durable)), Ok(Outcome::Nothing));
+    set.local_ends(Offset(7), Offset(7)).unwrap();
+    assert_eq!(set.local_ends(Offset(9), Offset(2)), Ok(Outcome::Nothing));
     assert_eq!(set.high_watermark(), Offset(7));
 }
 
 #[test]
 fn with_three_replicas_the_slowest_in_sync_one_decides() {
-    let mut set = set(&[1, 2, 3], Acknowledge::Appended);
+    let mut set = set(&[1, 2, 3]);
     elect(&mut set, 4, &[1, 2]);
-    set.local_log_end(Offset(10)).unwrap();
+    set.local_ends(Offset(10), Offset(10)).unwrap();
     assert_eq!(set.high_watermark(), Offset(0));
     assert_eq!(fetched(&mut set, 2, 4, 6), Ok(Outcome::HighWatermarkAdvanced { to: Offset(6) }));
     assert_eq!(fetched(&mut set, 3, 4, 2), Ok(Outcome::Nothing));
@@ -71,7 +70,7 @@ fn with_three_replicas_the_slowest_in_sync_one_decides() {
 
 #[test]
 fn a_follower_s_fetch_is_checked_for_epoch_node_and_range() {
-    let mut set = set(&[1, 2], Acknowledge::Appended);
+    let mut set = set(&[1, 2]);
     elect(&mut set, 4, &[1, 2]);
     assert!(matches!(fetched(&mut set, 2, 3, 0), Err(EventError::OldEpoch { .. })));
     assert!(matches!(fetched(&mut set, 2, 5, 0), Err(EventError::FutureEpoch { .. })));
@@ -81,7 +80,7 @@ fn a_follower_s_fetch_is_checked_for_epoch_node_and_range() {
 
 #[test]
 fn row_33_leader_epochs_are_fenced_unknown_or_unchecked() {
-    let mut set = set(&[1, 2], Acknowledge::Appended);
+    let mut set = set(&[1, 2]);
     assert_eq!(set.check_leader_epoch(LeaderEpoch::NONE), Err(EpochCheckError::NotLeader));
     elect(&mut set, 4, &[1]);
     let current = LeaderEpoch(4);
@@ -98,7 +97,7 @@ fn row_33_leader_epochs_are_fenced_unknown_or_unchecked() {
 
 #[test]
 fn row_10_min_in_sync_replicas() {
-    let mut set = set(&[1, 2, 3], Acknowledge::Appended);
+    let mut set = set(&[1, 2, 3]);
     elect(&mut set, 0, &[1, 2]);
     assert_eq!(set.check_min_in_sync(2), Ok(()));
     assert_eq!(set.check_min_in_sync(3), Err(MinInSyncError { in_sync: 2, required: 3 }));
@@ -106,7 +105,7 @@ fn row_10_min_in_sync_replicas() {
 
 #[test]
 fn an_older_epoch_is_refused_and_another_leader_makes_this_one_resign() {
-    let mut set = set(&[1, 2], Acknowledge::Appended);
+    let mut set = set(&[1, 2]);
     elect(&mut set, 4, &[1]);
     let elected = |leader, epoch| Event::LeaderElected { leader, epoch: LeaderEpoch(epoch), in_sync: vec![NodeId(2)] };
     assert!(matches!(set.apply(elected(Some(NodeId(2)), 3)), Err(EventError::OldEpoch { .. })));
@@ -125,8 +124,7 @@ fn the_checkpointed_high_watermark_is_clamped_into_the_log() {
         log_start: Offset(5),
         high_watermark: Offset(high_watermark),
         log_end: Offset(9),
-        durable_end: Offset(0),
-        acknowledge: Acknowledge::Durable,
+        acknowledged: Offset(0),
     };
     for (given, expected) in [(0, 5), (7, 7), (100, 9)] {
         assert_eq!(ReplicaSet::new(state(given)).unwrap().high_watermark(), Offset(expected));
@@ -136,9 +134,9 @@ fn the_checkpointed_high_watermark_is_clamped_into_the_log() {
 
 #[test]
 fn the_log_start_moves_up_to_the_high_watermark_and_not_back() {
-    let mut set = set(&[1], Acknowledge::Appended);
+    let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
-    set.local_log_end(Offset(7)).unwrap();
+    set.local_ends(Offset(7), Offset(7)).unwrap();
     assert_eq!(set.local_log_start(Offset(7)), Ok(Outcome::Nothing));
     assert!(matches!(set.local_log_start(Offset(3)), Err(EventError::WentBack { .. })));
     assert!(matches!(set.local_log_start(Offset(8)), Err(EventError::Order(_))));
@@ -152,12 +150,10 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => (prop::option::of(node()), epoch(), prop::collection::vec(node(), 0..4))
             .prop_map(|(leader, epoch, in_sync)| Event::LeaderElected { leader, epoch, in_sync }),
-        4 => offset().prop_map(Event::LocalLogEnd),
-        2 => offset().prop_map(Event::LocalDurableEnd),
+        6 => (offset(), offset()).prop_map(|(log_end, acknowledged)| Event::LocalEnds { log_end, acknowledged }),
         1 => offset().prop_map(Event::LocalLogStart),
         4 => (node(), epoch(), offset())
             .prop_map(|(node, epoch, offset)| Event::FollowerFetched { node, epoch, offset }),
-        1 => prop_oneof![Just(Acknowledge::Appended), Just(Acknowledge::Durable)].prop_map(Event::AcknowledgeChanged),
     ]
 }
 
@@ -165,10 +161,8 @@ proptest! {
     #[test]
     fn whatever_happens_the_order_holds_and_nothing_goes_back(
         events in prop::collection::vec(any_event(), 0..80),
-        durable in any::<bool>(),
     ) {
-        let acknowledge = if durable { Acknowledge::Durable } else { Acknowledge::Appended };
-        let mut set = set(&[1, 2, 3], acknowledge);
+        let mut set = set(&[1, 2, 3]);
         for event in events {
             let before = set.clone();
             let outcome = set.apply(event);

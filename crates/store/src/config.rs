@@ -76,7 +76,7 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `file.delete.delay.ms`
     pub file_delete_delay_ms: i64,
-    /// `flush.messages`: ask for a sync after this many records.
+    /// `flush.messages`: so many records are never acknowledged without a sync. The batch that reaches the count waits for it.
     pub flush_messages: i64,
     /// `flush.ms`: ask for a sync when the oldest record that is not durable is this old. See [`crate::PartitionLog::flush_if_due`].
     pub flush_ms: i64,

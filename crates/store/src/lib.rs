@@ -48,7 +48,7 @@ pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, K
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
-    AppendContext, Appended, DurableListener, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
+    AppendContext, Appended, DurableListener, LogEnds, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
     ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, StoreEnv, TimestampOffset,
 };
 pub use small_file::Loaded;

@@ -15,8 +15,8 @@ use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::group_log::GroupPartition;
 use crate::partition_log::{
-    AppendContext, Appended, DurableListener, LogPositions, PartitionLog, ProducerSummary, ReadRequest, Reading,
-    RetentionOutcome, TimestampOffset,
+    AppendContext, Appended, DurableListener, LogEnds, LogPositions, PartitionLog, ProducerSummary, ReadRequest,
+    Reading, RetentionOutcome, TimestampOffset,
 };
 
 /// The log of one partition. Cheap to clone.
@@ -106,6 +106,11 @@ impl TopicLog {
 
     pub fn log_end(&self) -> Offset {
         of!(self, log => log.log_end())
+    }
+
+    /// Where the log ends, and which of its records may be acknowledged.
+    pub fn ends(&self) -> LogEnds {
+        of!(self, log => log.ends())
     }
 
     /// Everything below is on the disk.

@@ -41,7 +41,7 @@ impl GroupPartition {
     ///
     /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
     /// memory, and a read sees them; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener
-    /// tells.
+    /// tells. The batch may be acknowledged when [`GroupPartition::ends`] says so.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         self.make_room_for_queue()?;
@@ -150,8 +150,8 @@ impl GroupPartition {
         // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
         // the two covers this append. In the same way what went to memory is written out if they do not say `memory` any more.
         let config = self.config.load();
-        let unflushed = state.next_offset.0 - self.durability.end().0;
-        let due = config.durability == Durability::Disk || unflushed >= config.flush_messages;
+        let many = self.durability.hold(header.base_offset, state.next_offset, config.flush_messages);
+        let due = many || config.durability == Durability::Disk;
         let end = if due { self.mark_end(&mut state) } else { None };
         if !due && config.flush_ms != i64::MAX && state.dirty_since.is_none() {
             state.dirty_since = Some(self.core.env.clock.monotonic());

@@ -19,7 +19,7 @@ use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::partition_log::durability::{self, Durability};
 use crate::partition_log::producers::Producer;
-use crate::partition_log::{LogPositions, ProducerSummary};
+use crate::partition_log::{LogEnds, LogPositions, ProducerSummary};
 
 /// One partition of a [`super::GroupLog`].
 #[derive(Debug)]
@@ -111,6 +111,15 @@ impl GroupPartition {
 
     pub fn log_end(&self) -> Offset {
         self.state.lock().next_offset
+    }
+
+    /// Where the log ends, and which of its records may be acknowledged.
+    pub fn ends(&self) -> LogEnds {
+        let state = self.state.lock();
+        let log_end = state.next_offset;
+        // The settings after the lock: a batch is never judged by settings that are older than it.
+        let durability = self.config.load().durability;
+        LogEnds { log_end, acknowledged: self.durability.acknowledged_end(durability, log_end) }
     }
 
     /// Everything below is on the disk.

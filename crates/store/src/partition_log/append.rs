@@ -12,7 +12,7 @@ use crate::prepare::{self, marker_of};
 use bytes::Bytes;
 use mainstem_journal::{AppendError as JournalError, Location};
 use mainstem_record::{BatchHeader, Batches, ValidationError};
-use mainstem_types::{LeaderEpoch, TimestampMs};
+use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 
 /// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
 const EMFILE: i32 = 24;
@@ -22,7 +22,8 @@ impl PartitionLog {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
     /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
-    /// memory; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells.
+    /// memory; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells. The batch may be
+    /// acknowledged when [`PartitionLog::ends`] says so.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         let prepared = prepare::prepare(&self.partition, &config, batch, context, config.segment_bytes)?;
@@ -52,7 +53,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state, &config);
+        self.after_append(state, &config, base_offset);
         Ok(appended)
     }
 
@@ -98,7 +99,7 @@ impl PartitionLog {
             log_start: state.log_start,
             duplicate: false,
         };
-        self.after_append(state, &config);
+        self.after_append(state, &config, first.base_offset);
         Ok(appended)
     }
 
@@ -196,10 +197,10 @@ impl PartitionLog {
     /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes them to `disk`
     /// then asks for a sync of everything up to the log end, so either of the two covers this append. In the same way what went to memory
     /// is written out if the settings do not say `memory` any more.
-    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, begun_with: &LogConfig) {
+    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, begun_with: &LogConfig, first: Offset) {
         let config = self.config.load();
-        let due = config.durability == Durability::Disk
-            || state.next_offset.0 - self.durability.end().0 >= config.flush_messages;
+        let many = self.durability.hold(first, state.next_offset, config.flush_messages);
+        let due = many || config.durability == Durability::Disk;
         let mut flush_to = None;
         if due {
             let end = Location::new(segment_base(state.active.base), state.end_position);

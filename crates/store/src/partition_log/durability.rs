@@ -4,12 +4,20 @@
 //! durable end ≤ mark₁ ≤ mark₂ ≤ … ≤ log end
 //! ```
 //! A mark is a (location, offset) pair of a batch's end that somebody asked to have flushed.
+//!
+//! It also says which records may be acknowledged ([`Durability::acknowledged_end`]):
+//!
+//! | `mainstem.durability` | records below |
+//! | --- | --- |
+//! | `disk` | the durable end |
+//! | `os`, `memory` | the log end, or while a sync that `flush.messages` asked for runs: the first record that waits for it |
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::config;
 use crate::error::StorageError;
 use mainstem_journal::{DurabilityObserver, Journal, JournalFailure, Location};
 use mainstem_types::Offset;
@@ -20,9 +28,21 @@ pub type DurableListener = Box<dyn Fn(Result<Offset, StorageError>) + Send + Syn
 
 pub(crate) struct Durability {
     end: AtomicI64,
-    marks: Mutex<VecDeque<(Location, Offset)>>,
+    marks: Mutex<Marks>,
+    /// The first record that waits for a sync of `flush.messages`; `i64::MAX`: none does. Changes with `marks` locked.
+    held_from: AtomicI64,
     listener: Mutex<Option<Arc<DurableListener>>>,
 }
+
+#[derive(Debug, Default)]
+struct Marks {
+    ends: VecDeque<(Location, Offset)>,
+    /// Where the last batch ends that reached the count of `flush.messages`.
+    held_to: Offset,
+}
+
+/// No record waits for a sync of `flush.messages`.
+const NOTHING_HELD: i64 = i64::MAX;
 
 impl std::fmt::Debug for Durability {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -32,7 +52,12 @@ impl std::fmt::Debug for Durability {
 
 impl Durability {
     pub(crate) fn new(end: Offset) -> Self {
-        Durability { end: AtomicI64::new(end.0), marks: Mutex::default(), listener: Mutex::default() }
+        Durability {
+            end: AtomicI64::new(end.0),
+            marks: Mutex::default(),
+            held_from: AtomicI64::new(NOTHING_HELD),
+            listener: Mutex::default(),
+        }
     }
 
     pub(crate) fn end(&self) -> Offset {
@@ -47,35 +72,67 @@ impl Durability {
     /// whether there was no mark before.
     pub(crate) fn mark(&self, location: Location, offset: Offset) -> bool {
         let mut marks = self.marks.lock();
-        let first = marks.is_empty();
-        if marks.back().is_none_or(|(last, _)| *last < location) {
-            marks.push_back((location, offset));
+        let first = marks.ends.is_empty();
+        if marks.ends.back().is_none_or(|(last, _)| *last < location) {
+            marks.ends.push_back((location, offset));
         }
         first
     }
 
+    /// `flush.messages`: if `limit` records or more are not durable, the records `from..to`, which were just appended, are acknowledged
+    /// when a sync has covered them. Called with the log's lock held, before the log end is seen. Says whether a sync is due.
+    pub(crate) fn hold(&self, from: Offset, to: Offset, limit: i64) -> bool {
+        if to.0.saturating_sub(self.end().0) < limit {
+            return false;
+        }
+        let mut marks = self.marks.lock();
+        self.held_from.fetch_min(from.0, Ordering::AcqRel);
+        marks.held_to = to;
+        true
+    }
+
+    /// Records below may be acknowledged: they are as safe as the settings promise. Called with the log's lock held.
+    pub(crate) fn acknowledged_end(&self, durability: config::Durability, log_end: Offset) -> Offset {
+        let held_from = self.held_from.load(Ordering::Acquire);
+        let promised = match durability {
+            config::Durability::Disk => self.end(),
+            config::Durability::Os | config::Durability::Memory => self.end().max(Offset(held_from)),
+        };
+        promised.min(log_end)
+    }
+
     pub(crate) fn is_marked(&self) -> bool {
-        !self.marks.lock().is_empty()
+        !self.marks.lock().ends.is_empty()
     }
 
     /// Everything before `up_to` is durable: gives the new end if it has moved.
     pub(crate) fn reached(&self, up_to: Location) -> Option<Offset> {
         let mut marks = self.marks.lock();
-        let covered = marks.partition_point(|(location, _)| *location <= up_to);
-        let (_, offset) = marks.drain(..covered).next_back()?;
-        (self.end.fetch_max(offset.0, Ordering::AcqRel) < offset.0).then_some(offset)
+        let covered = marks.ends.partition_point(|(location, _)| *location <= up_to);
+        let (_, offset) = marks.ends.drain(..covered).next_back()?;
+        let moved = self.end.fetch_max(offset.0, Ordering::AcqRel) < offset.0;
+        if offset >= marks.held_to {
+            self.held_from.store(NOTHING_HELD, Ordering::Release);
+        }
+        moved.then_some(offset)
     }
 
     /// The log now ends at `end`: nothing above is durable, or will be.
     pub(crate) fn truncate(&self, end: Offset) {
         let mut marks = self.marks.lock();
-        marks.clear();
+        marks.ends.clear();
+        marks.held_to = marks.held_to.min(end);
+        if self.held_from.load(Ordering::Acquire) >= end.0 {
+            self.held_from.store(NOTHING_HELD, Ordering::Release);
+        }
         self.end.fetch_min(end.0, Ordering::AcqRel);
     }
 
     /// The log begins anew at `end`, where everything (nothing) is durable.
     pub(crate) fn restart(&self, end: Offset) {
-        self.marks.lock().clear();
+        let mut marks = self.marks.lock();
+        marks.ends.clear();
+        self.held_from.store(NOTHING_HELD, Ordering::Release);
         self.end.store(end.0, Ordering::Release);
     }
 

@@ -215,6 +215,15 @@ impl PartitionLog {
         self.state.lock().next_offset
     }
 
+    /// Where the log ends, and which of its records may be acknowledged.
+    pub fn ends(&self) -> LogEnds {
+        let state = self.state.lock();
+        let log_end = state.next_offset;
+        // The settings after the lock: a batch is never judged by settings that are older than it.
+        let durability = self.config.load().durability;
+        LogEnds { log_end, acknowledged: self.durability.acknowledged_end(durability, log_end) }
+    }
+
     /// Everything below is on the disk.
     pub fn durable_end(&self) -> Offset {
         self.durability.end()

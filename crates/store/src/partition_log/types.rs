@@ -107,6 +107,15 @@ pub struct LogPositions {
     pub first_open_transaction: Option<Offset>,
 }
 
+/// Where a log ends: `acknowledged ≤ log end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnds {
+    /// Records below are as safe as the settings promise: `mainstem.durability` and `flush.messages`. Goes back only when the settings
+    /// promise more than before.
+    pub acknowledged: Offset,
+    pub log_end: Offset,
+}
+
 /// What one retention pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetentionOutcome {

@@ -12,6 +12,7 @@ use crate::node::*;
 in_every_layout! {
     a_crash_at_every_call_twice_loses_nothing_durable
     a_crash_at_every_call_with_records_in_memory_loses_nothing_durable
+    a_crash_at_every_call_leaves_what_flush_messages_promised
     each_call_fails_once
     the_disk_is_full_once_at_each_call
     each_call_fails_once_with_records_in_memory
@@ -83,6 +84,41 @@ fn a_crash_at_every_call_twice_loses_nothing_durable(layout: Layout) {
 fn a_crash_at_every_call_with_records_in_memory_loses_nothing_durable(layout: Layout) {
     let step = if std::env::var_os("MAINSTEM_FULL").is_some() { 1 } else { 3 };
     stop_everywhere(layout, run_in_memory, step, 50);
+}
+
+/// As many records as are acknowledged without a sync, at most.
+const UNSYNCED_MAX: [i64; 2] = [0, 3];
+
+/// Flusher threads come after each third append, so that several batches wait for one sync.
+fn run_flushing(fs: &MemFs, layout: Layout, known: &mut Known) -> Result<(), ()> {
+    let node = Node::try_start(fs, layout, TopicId([7; 16]), config()).map_err(|_| ())?;
+    for (log, unsynced_max) in node.logs.iter().zip(UNSYNCED_MAX) {
+        let durability = [Durability::Memory, Durability::Os][usize::from(unsynced_max == 0)];
+        log.set_config(Arc::new(LogConfig { flush_messages: unsynced_max + 1, durability, ..config() }));
+    }
+    for n in 0..24 {
+        append(&node, n % 2, known)?;
+        note_acknowledged(&node, known);
+        if n % 3 == 0 {
+            node.env.run_pending_flushes();
+            note_acknowledged(&node, known);
+        }
+        if n == 15 {
+            node.checkpoint().map_err(|_| ())?;
+        }
+    }
+    Ok(())
+}
+
+fn note_acknowledged(node: &Node, known: &mut Known) {
+    for (index, unsynced_max) in UNSYNCED_MAX.into_iter().enumerate() {
+        let promised = node.logs[index].ends().acknowledged.0 - unsynced_max;
+        known.durable[index] = known.durable[index].max(promised);
+    }
+}
+
+fn a_crash_at_every_call_leaves_what_flush_messages_promised(layout: Layout) {
+    stop_everywhere(layout, run_flushing, 1, 80);
 }
 
 type Run = fn(&MemFs, Layout, &mut Known) -> Result<(), ()>;

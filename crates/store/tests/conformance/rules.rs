@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use bytes::Bytes;
 use mainstem_env::{MemFs, OpenOptions};
 use mainstem_record::{BatchBuilder, ControlRecord};
-use mainstem_store::{AppendContext, AppendError, Durability, LogConfig, Origin, ReadError, ReadRequest};
+use mainstem_store::{AppendContext, AppendError, Durability, LogConfig, Origin, ReadError, ReadRequest, TopicLog};
 use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 
 use crate::in_every_layout;
@@ -22,6 +22,8 @@ in_every_layout! {
     epochs_are_kept
     durability_os_is_told_of_no_flush_and_disk_is
     durability_changes_while_running
+    the_batch_that_reaches_flush_messages_is_acknowledged_after_the_sync
+    flush_messages_changes_while_running
     retention_by_size_and_time_keeps_the_newest
     deleted_records_stay_deleted
     a_cut_takes_the_end
@@ -204,6 +206,61 @@ fn durability_changes_while_running(layout: Layout) {
     assert_eq!(told.load(Ordering::SeqCst), 3);
     assert!(node.logs[0].request_flush(Offset(3)));
     assert_eq!(node.logs[1].flush_blocking().unwrap(), Offset(0));
+}
+
+fn acknowledged(log: &TopicLog) -> i64 {
+    let ends = log.ends();
+    assert!(ends.acknowledged <= ends.log_end && ends.log_end == log.log_end(), "{ends:?}");
+    ends.acknowledged.0
+}
+
+fn the_batch_that_reaches_flush_messages_is_acknowledged_after_the_sync(layout: Layout) {
+    for durability in [Durability::Os, Durability::Memory] {
+        let node = node(layout);
+        let told = told(&node);
+        let log = &node.logs[0];
+        log.set_config(Arc::new(LogConfig { flush_messages: 3, durability, ..config() }));
+        fill(log, 2);
+        assert_eq!((acknowledged(log), node.env.run_pending_flushes()), (2, 0), "below the count nobody waits");
+        fill(log, 1);
+        assert_eq!(acknowledged(log), 2, "the third record waits for its sync");
+        // What comes before the sync has run waits, too; another partition does not.
+        fill(log, 1);
+        fill(&node.logs[1], 1);
+        assert_eq!((acknowledged(log), acknowledged(&node.logs[1])), (2, 1));
+        assert_eq!((told.load(Ordering::SeqCst), log.durable_end()), (-1, Offset(0)));
+        node.env.run_pending_flushes();
+        assert_eq!((acknowledged(log), told.load(Ordering::SeqCst), log.durable_end()), (4, 4, Offset(4)));
+        fill(log, 2);
+        assert_eq!(acknowledged(log), 6, "the count begins anew");
+        put(log, &["a", "b", "c", "d"]);
+        assert_eq!(acknowledged(log), 6, "a batch is acknowledged as a whole");
+        node.env.run_pending_flushes();
+        assert_eq!((acknowledged(log), log.durable_end()), (10, Offset(10)));
+    }
+}
+
+fn flush_messages_changes_while_running(layout: Layout) {
+    let node = node(layout);
+    let log = &node.logs[0];
+    let flush_messages = |flush_messages| log.set_config(Arc::new(LogConfig { flush_messages, ..config() }));
+    fill(log, 5);
+    flush_messages(1);
+    assert_eq!(acknowledged(log), 5, "what was acknowledged stays so");
+    fill(log, 1);
+    assert_eq!(acknowledged(log), 5);
+    flush_messages(i64::MAX);
+    fill(log, 1);
+    assert_eq!(acknowledged(log), 5, "what waits for a sync is not acknowledged without it");
+    node.env.run_pending_flushes();
+    assert_eq!(acknowledged(log), 7);
+    fill(log, 1);
+    assert_eq!((acknowledged(log), node.env.run_pending_flushes()), (8, 0));
+    // A sync that somebody else asked for counts as well.
+    flush_messages(2);
+    log.flush_blocking().unwrap();
+    fill(log, 1);
+    assert_eq!((acknowledged(log), log.durable_end()), (9, Offset(8)));
 }
 
 fn retention_by_size_and_time_keeps_the_newest(layout: Layout) {
