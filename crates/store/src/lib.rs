@@ -32,6 +32,7 @@ pub mod partition_log;
 mod prepare;
 pub mod rebuild;
 mod small_file;
+mod store_env;
 mod topic_log;
 
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
@@ -49,9 +50,10 @@ pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
     AppendContext, Appended, DurableListener, LogEnds, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
-    ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, StoreEnv, TimestampOffset,
+    ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, TimestampOffset,
 };
 pub use small_file::Loaded;
+pub use store_env::StoreEnv;
 pub use topic_log::TopicLog;
 
 /// CRC-32C, the checksum of every structure here that has one.

@@ -20,7 +20,8 @@ use crate::config::LogConfig;
 use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
 use crate::parallel;
-use crate::partition_log::{StoreEnv, io_error};
+use crate::partition_log::io_error;
+use crate::store_env::StoreEnv;
 
 const FOLDER: &str = "mainstem";
 const SHARED: &str = "shared";

@@ -33,8 +33,9 @@ use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
 use crate::metadata_files::MetadataFiles;
 use crate::parallel;
-use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, StoreEnv, io_error};
+use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
 use crate::small_file;
+use crate::store_env::StoreEnv;
 
 const META_PROPERTIES: &str = "meta.properties";
 

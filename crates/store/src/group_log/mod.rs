@@ -73,7 +73,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::config::LogConfig;
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::PartitionState;
-use crate::partition_log::StoreEnv;
+use crate::store_env::StoreEnv;
 use commit_log::CommitLog;
 use flush::Waiting;
 use key_index::KeyIndex;

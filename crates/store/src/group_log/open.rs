@@ -34,8 +34,9 @@ use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
 use crate::formats::queue_entry::QueueEntry;
-use crate::partition_log::{StoreEnv, io_error};
+use crate::partition_log::io_error;
 use crate::small_file::{self, Loaded};
+use crate::store_env::StoreEnv;
 
 /// A partition that the metadata knows.
 #[derive(Debug, Clone)]

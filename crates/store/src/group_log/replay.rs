@@ -17,8 +17,8 @@ use super::strays::Unknown;
 use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
 use crate::formats::queue_entry::ENTRY_SIZE;
-use crate::partition_log::StoreEnv;
 use crate::prepare::marker_of;
+use crate::store_env::StoreEnv;
 use mainstem_types::{Offset, Position};
 
 /// A partition while its views are made.

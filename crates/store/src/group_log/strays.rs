@@ -18,8 +18,8 @@ use super::state::{Placed, State};
 use super::{GroupLog, PartitionKey};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{GroupCheckpoint, PartitionState, Share};
-use crate::partition_log::StoreEnv;
 use crate::prepare::marker_of;
+use crate::store_env::StoreEnv;
 
 /// Of a partition that nobody reads, in each checkpoint.
 const MARKS_MAX: usize = 16;

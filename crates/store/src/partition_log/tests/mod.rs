@@ -14,7 +14,7 @@ mod truncate;
 
 use super::*;
 use bytes::Bytes;
-use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_env::{Clock, ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches, Codec, Record};
 use mainstem_types::{PartitionIndex, ProducerEpoch, ProducerId};
 
