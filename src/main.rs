@@ -6,6 +6,7 @@
 mod cluster;
 mod commands;
 mod interrupt;
+mod node;
 mod output;
 mod process;
 mod profile;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use bytes::Bytes;
+use mainstem_door::{Chunk, Reply};
 use mainstem_env::{Fs, MemFs};
-use mainstem_kafka::{Chunk, Reply};
 use mainstem_kafka_wire::messages::*;
 use mainstem_kafka_wire::{Message, Reader, Records, encode_request, response_header_version};
 use mainstem_record::{BatchBuilder, Codec};

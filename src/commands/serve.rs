@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use mainstem_server::settings::{Arguments, Settings};
-use mainstem_server::{RunningServer, Server, TrafficLog, logging, read_config};
+use mainstem_server::{RunningServer, TrafficLog, logging, read_config};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::COMMAND_VARIABLES;
-use crate::process;
+use crate::{node, process};
 
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
@@ -74,7 +74,7 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         say(concat!("mainstem ", env!("CARGO_PKG_VERSION")));
-        let server = Server::start(config)?;
+        let server = node::start(config)?;
         for line in server.report() {
             say(line);
         }

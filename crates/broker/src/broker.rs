@@ -10,7 +10,6 @@ use mainstem_metadata::controller::{Controller, Decision};
 use mainstem_metadata::image::ClusterImage;
 use mainstem_types::{NodeId, ProducerId};
 
-use crate::blocking::BlockingPool;
 use crate::cleaner::Cleaner;
 use crate::controller_thread::{ControllerError, ControllerThread};
 use crate::groups::Groups;
@@ -20,6 +19,7 @@ use crate::read_counters::ReadCounters;
 use crate::start::random_bytes;
 use crate::state::{ConfigWatcher, State};
 use crate::topics::TopicMap;
+use mainstem_waits::BlockingPool;
 
 /// Where clients of one listener reach a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use mainstem_store::{LogStartError, OpenError};
 use mainstem_types::{Offset, PartitionIndex};
 
-use crate::blocking::Stopped;
 use crate::broker::Broker;
 use crate::partition::Partition;
 use crate::topics::is_internal;
+use mainstem_waits::Stopped;
 
 /// Up to where records of one partition go.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,6 @@
 mod admin;
 mod adopt;
 mod apply;
-mod blocking;
 mod broker;
 mod cleaner;
 mod commit_logs;
@@ -44,7 +43,6 @@ mod topics;
 mod upkeep;
 
 pub use adopt::AdoptError;
-pub use blocking::{BlockingPool, Stopped};
 pub use broker::{Broker, Endpoint};
 pub use commit_wait::{Commit, CommitFailed};
 pub use controller_thread::ControllerError;
@@ -55,6 +53,7 @@ pub use groups::{Answer, Groups, OFFSETS_TOPIC, Pending};
 pub use key_lookup::{KeyLookup, KeyLookupError};
 pub use mainstem_replica::{EpochCheckError, MinInSyncError};
 pub use mainstem_store::{OpenError, ReadError, StoreEnv};
+pub use mainstem_waits::{BlockingPool, Stopped};
 pub use metadata_log::{LoadError, MetadataWriteError};
 pub use partition::{Isolation, Partition, PartitionPositions, PartitionReading, is_too_much_to_unpack};
 pub use producer_ids::ProducerIds;

@@ -16,7 +16,6 @@ use mainstem_types::{NodeId, TopicId};
 use parking_lot::Mutex;
 
 use crate::adopt::{AdoptError, Adopted, adopt};
-use crate::blocking::BlockingPool;
 use crate::broker::Broker;
 use crate::cleaner::Cleaner;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
@@ -27,6 +26,7 @@ use crate::open_logs::{OpenReport, open_logs};
 use crate::settings::group_config;
 use crate::state::State;
 use crate::topics::TopicMap;
+use mainstem_waits::BlockingPool;
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]

@@ -1,19 +1,20 @@
 //! The door: takes request frames, finds the api, hands back replies.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use mainstem_broker::Broker;
+use mainstem_door::{Close, ConnectionInfo, Frame, Handled, Outbox, Protocol, Reply, handle_elsewhere};
+use mainstem_waits::WaitTimer;
+use parking_lot::Mutex;
 
-use crate::elsewhere::handle_elsewhere;
+use crate::close::CloseReason;
 use crate::fetch::session::SessionCache;
+use crate::framing::{next_frame, put_length};
 use crate::loggers::Loggers;
 use crate::registry;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
-use crate::wait_timer::WaitTimer;
 
 /// Produce: the one api whose requests may be handled while earlier ones of the same connection wait for their replies.
 const PRODUCE_KEY: i16 = 0;
@@ -27,22 +28,16 @@ pub struct Door {
     pub broker: Arc<Broker>,
     pub(crate) fetch_sessions: Arc<SessionCache>,
     pub(crate) loggers: Arc<Loggers>,
+    /// `socket.request.max.bytes`.
+    request_bytes_max: usize,
 }
 
-/// What the server knows of a connection when it is accepted.
-#[derive(Debug, Clone)]
-pub struct ConnectionInfo {
-    pub peer: SocketAddr,
-    /// The name of the listener that accepted it, for example `PLAINTEXT`.
-    pub listener: Arc<str>,
-}
-
-/// The state of one connection that the door keeps between its requests.
-#[derive(Debug, Clone)]
+/// The state of one connection that the door keeps between its requests: there is one, whichever thread handles them.
+#[derive(Debug)]
 pub struct Connection {
     pub info: ConnectionInfo,
     /// From ApiVersions 3+: name and version of the client's software.
-    pub client_software: Option<(Box<str>, Box<str>)>,
+    pub client_software: Mutex<Option<(Box<str>, Box<str>)>>,
     pub(crate) wait_timer: WaitTimer,
 }
 
@@ -50,7 +45,9 @@ impl Door {
     pub fn new(broker: Arc<Broker>) -> Door {
         let slots = broker.config().fetch.session_slots.max(0) as usize;
         let loggers = Loggers::new(&[], BTreeMap::new(), Box::new(|_| ()));
-        Door { broker, fetch_sessions: Arc::new(SessionCache::new(slots)), loggers: Arc::new(loggers) }
+        let request_bytes_max = usize::try_from(broker.config().connections.request_max_bytes).unwrap_or(0);
+        let fetch_sessions = Arc::new(SessionCache::new(slots));
+        Door { broker, fetch_sessions, loggers: Arc::new(loggers), request_bytes_max }
     }
 
     /// With the loggers of the process, whose levels clients may see and change.
@@ -59,7 +56,7 @@ impl Door {
     }
 
     pub fn connection(&self, info: ConnectionInfo) -> Connection {
-        Connection { info, client_software: None, wait_timer: WaitTimer::default() }
+        Connection { info, client_software: Mutex::default(), wait_timer: WaitTimer::default() }
     }
 
     /// The node is about to stop: fetches that wait are answered with what there is.
@@ -68,7 +65,7 @@ impl Door {
     }
 
     /// Handles one request frame (without its four bytes of length). Never blocks for long.
-    pub fn handle(&self, connection: &mut Connection, frame: Bytes) -> Handled {
+    pub fn handle(&self, connection: &Arc<Connection>, frame: Bytes) -> Handled {
         let frame_len = frame.len();
         let api_key = frame.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
         let request = match Request::parse(frame) {
@@ -85,8 +82,8 @@ impl Door {
         }
         // A request that names thousands of things takes its time: other connections of the reactor do not wait for it.
         if frame_len > REACTOR_FRAME_BYTES_MAX && !is_light(api.key) {
-            let (door, mut connection) = (self.clone(), connection.clone());
-            let handle = move || (api.handle)(&door, &mut connection, request).unwrap_or_else(close);
+            let (door, connection) = (self.clone(), Arc::clone(connection));
+            let handle = move || (api.handle)(&door, &connection, request).unwrap_or_else(close);
             return handle_elsewhere(Arc::clone(self.broker.heavy()), handle);
         }
         (api.handle)(self, connection, request).unwrap_or_else(close)
@@ -106,7 +103,44 @@ fn is_light(api_key: i16) -> bool {
 }
 
 fn close(reason: CloseReason) -> Handled {
-    Handled::Ready(Reply::Close(reason))
+    Handled::close(reason)
+}
+
+/// Answers on a thread of the broker that may wait for the disk, which a reactor may not.
+pub(crate) fn on_pool(
+    broker: &Arc<Broker>,
+    answer: impl FnOnce(&Broker) -> Result<Reply, CloseReason> + Send + 'static,
+) -> Handled {
+    let answering = Arc::clone(broker);
+    Handled::on_pool(broker.blocking(), move || answer(&answering).unwrap_or_else(Reply::close))
+}
+
+impl Protocol for Door {
+    type Connection = Connection;
+
+    fn connect(&self, info: ConnectionInfo, _outbox: Outbox) -> Connection {
+        self.connection(info)
+    }
+
+    fn frame(&self, _connection: &Connection, received: &[u8]) -> Result<Option<Frame>, Close> {
+        next_frame(received, self.request_bytes_max).map_err(|error| error.close())
+    }
+
+    fn put_head(&self, response_bytes: u64, head: &mut BytesMut) -> Result<(), Close> {
+        Ok(put_length(response_bytes, head)?)
+    }
+
+    fn handle(&self, connection: &Arc<Connection>, frame: Bytes) -> Handled {
+        Door::handle(self, connection, frame)
+    }
+
+    fn may_pipeline(&self, frame: &[u8]) -> bool {
+        may_pipeline(frame)
+    }
+
+    fn drain(&self) {
+        Door::drain(self);
+    }
 }
 
 /// Whether the request in `frame` may be handled before the replies to earlier requests of its connection have left.

@@ -5,20 +5,22 @@
 
 pub mod api;
 mod authorized;
+mod close;
 mod door;
-mod elsewhere;
 mod errors;
 pub mod fetch;
+mod framing;
 mod loggers;
 mod produce;
 pub mod registry;
-mod reply;
 mod request;
+mod stranger;
 #[cfg(test)]
 mod test_support;
-mod wait_timer;
 
-pub use door::{Connection, ConnectionInfo, Door, may_pipeline};
+pub use close::CloseReason;
+pub use door::{Connection, Door, may_pipeline};
+pub use framing::{FRAME_BYTES_MIN, FrameError, LENGTH_BYTES, next_frame, put_length};
 pub use loggers::{Loggers, ROOT as ROOT_LOGGER};
-pub use reply::{Chunk, CloseReason, Handled, Reply, Response};
 pub use request::Request;
+pub use stranger::Stranger;

@@ -1,10 +1,13 @@
 //! The lists of apis. What stands here is what ApiVersions advertises, and nothing else is answered.
 
+use std::sync::Arc;
+
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ApiKey;
 
 use crate::api;
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 /// One api: its key, the versions that are accepted, and the function that answers.
@@ -21,7 +24,7 @@ pub struct Api {
 }
 
 /// Answers one request. An error ends the connection.
-pub type Handler = fn(&Door, &mut Connection, Request) -> Result<Handled, CloseReason>;
+pub type Handler = fn(&Door, &Arc<Connection>, Request) -> Result<Handled, CloseReason>;
 
 impl Api {
     pub const fn new(key: i16, name: &'static str, versions: std::ops::RangeInclusive<i16>, handle: Handler) -> Api {

@@ -1,9 +1,10 @@
 //! One request frame: its header, decoded, and its body, still in the frame.
 
 use bytes::{Bytes, BytesMut};
+use mainstem_door::{Chunk, Reply, Response};
 use mainstem_kafka_wire::{DecodeError, Message, Reader, Writer, decode_request_header, response_header_version};
 
-use crate::reply::{Chunk, CloseReason, Reply, Response};
+use crate::close::CloseReason;
 
 /// A request whose header is read and whose body waits to be decoded by the handler of its api.
 #[derive(Debug, Clone)]
@@ -61,7 +62,7 @@ impl Request {
             writer.uvarint(0); // no tagged fields
         }
         if let Err(error) = message.encode(&mut writer, version) {
-            return Reply::Close(CloseReason::Encoding(error.to_string()));
+            return Reply::close(CloseReason::Encoding(error.to_string()));
         }
         let (bytes, holes) = writer.into_parts();
         Reply::Send(Response { chunks: interleave(bytes, &holes, fillings) })

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mainstem_broker::Broker;
+use mainstem_door::{Chunk, Close, ConnectionInfo, Handled, Reply};
 use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -32,8 +33,7 @@ use mainstem_store::StoreEnv;
 use mainstem_types::{TimestampMs, TopicId};
 use parking_lot::Mutex;
 
-use crate::door::{Connection, ConnectionInfo, Door};
-use crate::reply::{Chunk, CloseReason, Handled, Reply};
+use crate::door::{Connection, Door};
 
 /// The wall clock of the test brokers when they start, in milliseconds.
 const START_MS: i64 = 1_790_000_000_000;
@@ -51,7 +51,7 @@ enum Target {
 pub struct Here {
     pub door: Arc<Door>,
     pub fs: MemFs,
-    connection: Mutex<Connection>,
+    connection: Arc<Connection>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -72,7 +72,7 @@ impl TestDoor {
         let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
         let door = Arc::new(Door::new(broker));
         let info = ConnectionInfo { peer: "127.0.0.1:50000".parse().unwrap(), listener: "PLAINTEXT".into() };
-        let connection = Mutex::new(door.connection(info));
+        let connection = Arc::new(door.connection(info));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         TestDoor { target: Target::Here(Box::new(Here { door, fs, connection, runtime })) }
     }
@@ -268,11 +268,7 @@ impl TestDoor {
     }
 
     /// As [`call`](Self::call), for requests that may end the connection.
-    pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(
-        &self,
-        version: i16,
-        request: &Q,
-    ) -> Result<R, CloseReason> {
+    pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> Result<R, Close> {
         let encoded = encode_request(version, 7, Some("test"), request).unwrap();
         let response = self.exchange(encoded.bytes.slice(4..))?.expect("a response");
         // Leaked, so that what is decoded may borrow from it: tests are short.
@@ -286,7 +282,7 @@ impl TestDoor {
     }
 
     /// Sends a frame without its length. Nothing comes back for a request that wants no answer.
-    pub fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, CloseReason> {
+    pub fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, Close> {
         match &self.target {
             Target::Here(here) => here.exchange(frame),
             Target::Peer(stream) => Ok(Some(exchange_over(&mut stream.lock(), &frame))),
@@ -297,18 +293,18 @@ impl TestDoor {
 impl Here {
     /// Hands a frame to the door without waiting for the reply.
     pub fn handle(&self, frame: Bytes) -> Handled {
-        self.door.handle(&mut self.connection.lock(), frame)
+        self.door.handle(&self.connection, frame)
     }
 
     /// Waits for a reply, with the runtime of the test.
     pub fn wait(&self, handled: Handled) -> Reply {
         match handled {
             Handled::Ready(reply) => reply,
-            Handled::Waiting(future) | Handled::Working(future) => self.runtime.block_on(future),
+            promised => self.runtime.block_on(promised.reply()),
         }
     }
 
-    fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, CloseReason> {
+    fn exchange(&self, frame: Bytes) -> Result<Option<Vec<u8>>, Close> {
         match self.wait(self.handle(frame)) {
             Reply::Nothing => Ok(None),
             Reply::Close(reason) => Err(reason),

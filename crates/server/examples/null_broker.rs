@@ -10,8 +10,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use mainstem_kafka::{CloseReason, ConnectionInfo, Handled, Reply, Request};
+use bytes::{Bytes, BytesMut};
+use mainstem_door::{Close, ConnectionInfo, Frame, Handled, Outbox, Protocol, Reply};
+use mainstem_kafka::{CloseReason, Request, next_frame, put_length};
 use mainstem_kafka_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
 use mainstem_kafka_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -21,10 +22,12 @@ use mainstem_kafka_wire::messages::produce_response::{
     PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
 use mainstem_kafka_wire::messages::{MetadataRequest, ProduceRequest};
-use mainstem_server::{BoundFront, FrontConfig, Listen, Protocol};
+use mainstem_server::{BoundFront, FrontConfig, Listen};
 
 /// Key, first and last version of what is answered.
 const APIS: [(i16, i16, i16); 3] = [(0, 3, 9), (3, 1, 9), (18, 0, 3)];
+
+const FRAME_BYTES_MAX: usize = 100 << 20;
 
 struct NullBroker {
     port: u16,
@@ -34,10 +37,18 @@ struct NullBroker {
 impl Protocol for NullBroker {
     type Connection = ();
 
-    fn connect(&self, _info: ConnectionInfo) {}
+    fn connect(&self, _info: ConnectionInfo, _outbox: Outbox) {}
 
-    fn handle(&self, _connection: &mut (), frame: Bytes) -> Handled {
-        Handled::Ready(self.answer(frame).unwrap_or_else(Reply::Close))
+    fn frame(&self, _connection: &(), received: &[u8]) -> Result<Option<Frame>, Close> {
+        Ok(next_frame(received, FRAME_BYTES_MAX)?)
+    }
+
+    fn put_head(&self, response_bytes: u64, head: &mut BytesMut) -> Result<(), Close> {
+        Ok(put_length(response_bytes, head)?)
+    }
+
+    fn handle(&self, _connection: &Arc<()>, frame: Bytes) -> Handled {
+        Handled::Ready(self.answer(frame).unwrap_or_else(Reply::close))
     }
 
     fn may_pipeline(&self, frame: &[u8]) -> bool {

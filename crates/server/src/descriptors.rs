@@ -6,7 +6,7 @@ const LIMIT_ASSUMED: u64 = 256;
 const OTHER_MAX: u64 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub struct Shares {
     /// Files that the logs may keep open.
     pub logs: usize,
     /// Connections, whatever `max.connections` says.

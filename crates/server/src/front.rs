@@ -1,4 +1,4 @@
-//! The front of a server: listeners and reactors around one door.
+//! The front of a server: listeners and reactors around the protocols that it serves.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use mainstem_door::Protocol;
 use parking_lot::{Mutex, RwLock};
 
 use crate::connection::{ReplyBytes, Shared};
@@ -16,8 +17,8 @@ use crate::counters::Totals;
 use crate::limits::{Budget, ConnectionLimits, ConnectionMaxima};
 use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, Reactors, SocketOptions, accept};
 use crate::log_limit::LogLimit;
-use crate::protocol::Protocol;
 use crate::reactor::Reactor;
+use crate::served::Served;
 use crate::stop::{Phase, ReactorState};
 
 /// How long connections have to notice that they must end.
@@ -29,8 +30,6 @@ pub struct FrontConfig {
     pub listeners: Vec<Listen>,
     /// `num.network.threads`.
     pub reactors: usize,
-    /// `socket.request.max.bytes`.
-    pub request_bytes_max: usize,
     /// `queued.max.request.bytes`: bytes of requests above 64 KiB that are in flight over all connections.
     pub requests_in_flight_bytes_max: u64,
     /// `max.connections`.
@@ -56,7 +55,6 @@ impl FrontConfig {
         FrontConfig {
             listeners,
             reactors: std::thread::available_parallelism().map_or(1, usize::from),
-            request_bytes_max: 100 << 20,
             requests_in_flight_bytes_max: 256 << 20,
             connections_max: usize::MAX,
             connections_per_ip_max: usize::MAX,
@@ -112,14 +110,19 @@ impl BoundFront {
         &self.reactors[0].handle
     }
 
-    /// Begins to accept connections for `protocol`.
+    /// Begins to accept connections, which all speak `protocol`.
     pub fn serve<P: Protocol>(self, protocol: Arc<P>) -> RunningFront {
+        let served = Served::new(protocol);
+        self.serve_each(|_| served.clone())
+    }
+
+    /// Begins to accept connections; `protocol_of` says what those of a listener speak, by the listener's name.
+    pub fn serve_each(self, protocol_of: impl Fn(&str) -> Served) -> RunningFront {
+        let mut protocols: Vec<Served> = Vec::new();
         let addresses = self.addresses();
         let config = self.config;
         let limits = ConnectionLimits::new(maxima(&config));
         let shared = Arc::new(Shared {
-            protocol: Arc::clone(&protocol),
-            frame_bytes_max: config.request_bytes_max,
             idle: config.idle,
             pipelined_requests_max: config.pipelined_requests_max.max(1),
             output_bytes_max: config.output_bytes_max,
@@ -137,11 +140,15 @@ impl BoundFront {
         });
         for (number, listener) in self.listeners.into_iter().enumerate() {
             let reactor = &self.reactors[number % self.reactors.len()];
-            reactor.handle.spawn(accept(listener, Arc::clone(&reactor.state), Arc::clone(&dispatcher)));
+            let served = protocol_of(&listener.name);
+            if protocols.iter().all(|known| known.identity() != served.identity()) {
+                protocols.push(served.clone());
+            }
+            reactor.handle.spawn(accept(listener, served, Arc::clone(&reactor.state), Arc::clone(&dispatcher)));
         }
         let runtime = self.reactors[0].handle.clone();
         let core = Arc::new(Core { limits, taking, reactors: Mutex::new(self.reactors) });
-        RunningFront { addresses, runtime, core, drain: Box::new(move || protocol.drain()) }
+        RunningFront { addresses, runtime, core, protocols }
     }
 }
 
@@ -198,7 +205,8 @@ pub struct RunningFront {
     addresses: Vec<(Arc<str>, SocketAddr)>,
     runtime: tokio::runtime::Handle,
     core: Arc<Core>,
-    drain: Box<dyn Fn() + Send>,
+    /// Each once, however many listeners it has.
+    protocols: Vec<Served>,
 }
 
 impl std::fmt::Debug for RunningFront {
@@ -238,7 +246,7 @@ impl RunningFront {
         Changing(Arc::downgrade(&self.core))
     }
 
-    /// Stops accepting and handling requests, answers those that were taken (a long poll gets a second), and closes the
+    /// Stops accepting and handling requests, answers those that were taken (a connection with long polls alone gets a second), and closes the
     /// connections; those that are not done after `grace` are cut. Blocks until none is left. The reactors go on running,
     /// for what the broker has to do at its end, until the server is dropped.
     pub fn drain(&self, grace: Duration) -> Drained {
@@ -246,7 +254,7 @@ impl RunningFront {
         let limits = &self.core.limits;
         let connections = limits.open();
         self.enter(Phase::Draining);
-        (self.drain)();
+        self.protocols.iter().for_each(Served::drain);
         if limits.wait_until_none(deadline) {
             return Drained { connections, cut: 0 };
         }

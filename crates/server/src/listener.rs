@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use socket2::{Domain, Protocol as SocketProtocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-use crate::connection::{Connection, Shared};
+use crate::connection::Shared;
 use crate::limits::ConnectionLimits;
-use crate::protocol::Protocol;
+use crate::served::{Accepted, Served};
 use crate::stop::{Phase, ReactorState};
 
 /// The pause after an accept that failed for want of descriptors or memory.
@@ -145,20 +145,21 @@ fn bind_address(
 pub(crate) type Reactors = RwLock<Vec<(tokio::runtime::Handle, Arc<ReactorState>)>>;
 
 /// Where accepted connections go: to the reactors in turn.
-pub(crate) struct Dispatcher<P> {
+pub(crate) struct Dispatcher {
     /// Those that take new connections; never empty.
     pub reactors: Arc<Reactors>,
     pub next: AtomicUsize,
     pub limits: Arc<ConnectionLimits>,
     pub sockets: SocketOptions,
-    pub shared: Arc<Shared<P>>,
+    pub shared: Arc<Shared>,
 }
 
-/// Accepts until the server stops. Runs on the reactor of `state`.
-pub(crate) async fn accept<P: Protocol>(
+/// Accepts connections for `served` until the server stops. Runs on the reactor of `state`.
+pub(crate) async fn accept(
     listener: BoundListener,
+    served: Served,
     state: Arc<ReactorState>,
-    dispatcher: Arc<Dispatcher<P>>,
+    dispatcher: Arc<Dispatcher>,
 ) {
     let name = listener.name;
     let socket = match TcpListener::from_std(listener.socket) {
@@ -172,7 +173,7 @@ pub(crate) async fn accept<P: Protocol>(
             accepted = socket.accept() => accepted,
         };
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-            Ok((stream, peer)) => dispatcher.dispatch(stream, peer, &name),
+            Ok((stream, peer)) => dispatcher.dispatch(stream, (peer, &name), &served),
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
                 if let Some(suppressed) = dispatcher.shared.log_limit.admit() {
@@ -196,8 +197,8 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
-impl<P: Protocol> Dispatcher<P> {
-    fn dispatch(&self, stream: std::net::TcpStream, peer: SocketAddr, listener: &Arc<str>) {
+impl Dispatcher {
+    fn dispatch(&self, stream: std::net::TcpStream, (peer, listener): (SocketAddr, &Arc<str>), served: &Served) {
         let place = match self.limits.enter(peer.ip()) {
             Ok(place) => place,
             Err(refused) => {
@@ -207,7 +208,7 @@ impl<P: Protocol> Dispatcher<P> {
                 return;
             }
         };
-        let (handle, state) = {
+        let (runtime, reactor) = {
             let reactors = self.reactors.read();
             reactors[self.next.fetch_add(1, Ordering::Relaxed) % reactors.len()].clone()
         };
@@ -215,12 +216,6 @@ impl<P: Protocol> Dispatcher<P> {
         if let Err(error) = self.sockets.apply(&stream) {
             return tracing::debug!(%peer, "connection lost: {error}");
         }
-        handle.spawn(async move {
-            // The socket belongs to the runtime in which it is registered: that of its reactor.
-            match TcpStream::from_std(stream) {
-                Ok(stream) => Connection::new(stream, peer, listener, shared, state, place).run().await,
-                Err(error) => tracing::debug!(%peer, "connection lost: {error}"),
-            }
-        });
+        served.serve(&runtime, Accepted { stream, peer, listener, shared, reactor, place });
     }
 }

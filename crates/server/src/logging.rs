@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-use mainstem_kafka::{Loggers, ROOT_LOGGER};
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -13,8 +12,11 @@ use tracing_subscriber::{Registry, reload};
 /// The variable with the filter, for example `MAINSTEM_LOG=debug` or `mainstem_server=trace,info`.
 pub const FILTER_VARIABLE: &str = "MAINSTEM_LOG";
 
+/// The logger that stands for all that have no level of their own.
+pub const ROOT: &str = "root";
+
 /// The loggers: all crates that write lines.
-const LOGGERS: [&str; 5] = ["mainstem", "mainstem_broker", "mainstem_kafka", "mainstem_server", "mainstem_store"];
+pub const LOGGERS: [&str; 5] = ["mainstem", "mainstem_broker", "mainstem_kafka", "mainstem_server", "mainstem_store"];
 
 /// The filter of this process and how it is exchanged. None is there if lines go somewhere else, as they may in a test.
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
@@ -39,21 +41,22 @@ pub fn start() -> Result<(), ParseError> {
     Ok(())
 }
 
-/// The loggers of this process as clients see and change them.
-pub(crate) fn loggers() -> Loggers {
+/// The levels of this process by logger, as far as they were set.
+pub fn levels() -> BTreeMap<String, &'static str> {
     let current = FILTER.get().and_then(|handle| handle.clone_current()).unwrap_or_default();
-    let mut own: BTreeMap<String, &'static str> =
+    let mut levels: BTreeMap<String, &'static str> =
         current.iter().map(|(target, level)| (target.to_owned(), name_of(level))).collect();
     if let Some(level) = current.default_level() {
-        own.insert(ROOT_LOGGER.to_owned(), name_of(level));
+        levels.insert(ROOT.to_owned(), name_of(level));
     }
-    Loggers::new(&LOGGERS, own, Box::new(apply))
+    levels
 }
 
-fn apply(levels: &BTreeMap<String, &'static str>) {
+/// Exchanges all levels.
+pub fn set_levels(levels: &BTreeMap<String, &'static str>) {
     let Some(handle) = FILTER.get() else { return };
-    let named = levels.iter().filter(|(name, _)| *name != ROOT_LOGGER);
-    let root = levels.get(ROOT_LOGGER).map_or(LevelFilter::INFO, |level| level_of(level));
+    let named = levels.iter().filter(|(name, _)| *name != ROOT);
+    let root = levels.get(ROOT).map_or(LevelFilter::INFO, |level| level_of(level));
     let targets = Targets::new().with_targets(named.map(|(name, level)| (name.clone(), level_of(level))));
     if let Err(error) = handle.reload(targets.with_default(root)) {
         tracing::error!("the levels of the log cannot be changed: {error}");
@@ -94,24 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_changed_holds_at_once() {
-        use mainstem_metadata::controller::{AlterConfigOp, AlterConfigOperation};
+    fn levels_that_are_exchanged_hold_at_once() {
         start().unwrap();
-        let loggers = loggers();
-        let set = |name: &str, level: &str| {
-            let value = Some(level.to_owned());
-            let operation = AlterConfigOp { key: name.to_owned(), operation: AlterConfigOperation::Set, value };
-            loggers.change(&[operation], false).unwrap();
-        };
         let store = || tracing::enabled!(target: "mainstem_store::flush", tracing::Level::TRACE);
-        let kafka = || tracing::enabled!(target: "mainstem_kafka", tracing::Level::INFO);
-        set("root", "WARN");
-        assert_eq!((store(), kafka()), (false, false));
-        set("mainstem_store", "TRACE");
-        assert_eq!((store(), kafka()), (true, false));
-        set("mainstem", "INFO");
-        assert_eq!((store(), kafka()), (true, false), "a name is no prefix of another crate's");
-        set("root", "INFO");
-        assert_eq!((store(), kafka()), (true, true));
+        for (level, holds) in [("WARN", false), ("TRACE", true), ("FATAL", false)] {
+            let all = BTreeMap::from([(ROOT.to_owned(), "INFO"), ("mainstem_store".to_owned(), level)]);
+            set_levels(&all);
+            assert_eq!((levels(), store()), (all, holds));
+        }
     }
 }

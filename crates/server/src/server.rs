@@ -11,7 +11,7 @@ use crate::descriptors::Shares;
 use crate::front::{BoundFront, Drained, FrontConfig, FrontError, RunningFront};
 use crate::hosts::HostLimits;
 use crate::listener::{Listen, SocketOptions};
-use crate::protocol::Protocol;
+use crate::served::Served;
 use crate::traffic::Traffic;
 
 /// Why a node did not start.
@@ -27,9 +27,15 @@ pub enum StartError {
     Open(Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Is told the settings whenever they change. Must not wait.
+pub type ConfigWatcher = Box<dyn Fn(&BrokerConfig) + Send + Sync>;
+
 /// What is served, and how it ends.
-pub struct Opened<P> {
-    pub protocol: Arc<P>,
+pub struct Opened {
+    /// What the connections of a listener speak, by the listener's name.
+    pub protocol_of: Box<dyn Fn(&str) -> Served>,
+    /// Called once: has the watcher told the settings as they are now, and again whenever they change.
+    pub watch_config: Box<dyn FnOnce(ConfigWatcher)>,
     /// What the start did, one line each, for people: what was found, checked, repaired.
     pub report: Vec<String>,
     /// Called once, after the last connection ended, on the thread that stops the server: closes the logs.
@@ -43,12 +49,9 @@ pub struct Server;
 impl Server {
     /// Binds the listeners, calls `open` with the configuration whose `advertised_listeners` are complete (real ports, no
     /// empty hosts) and the runtime for background tasks, and begins to accept.
-    pub fn start_with<P: Protocol>(
+    pub fn start_with(
         mut config: BrokerConfig,
-        open: impl FnOnce(
-            BrokerConfig,
-            &tokio::runtime::Handle,
-        ) -> Result<Opened<P>, Box<dyn std::error::Error + Send + Sync>>,
+        open: impl FnOnce(BrokerConfig, &tokio::runtime::Handle) -> Result<Opened, Box<dyn std::error::Error + Send + Sync>>,
     ) -> Result<RunningServer, StartError> {
         let grace = Duration::from_millis(config.connections.grace_ms.max(0) as u64);
         let hosts = HostLimits::default();
@@ -58,10 +61,9 @@ impl Server {
         let mut report = start_report(&config, &front.addresses());
         let opened = open(config, front.runtime()).map_err(StartError::Open)?;
         report.extend(opened.report);
-        let protocol = Arc::clone(&opened.protocol);
-        let front = front.serve(opened.protocol);
+        let front = front.serve_each(opened.protocol_of);
         let changing = front.changing();
-        protocol.watch_config(Box::new(move |config| changing.apply(&front_config(config, &hosts))));
+        (opened.watch_config)(Box::new(move |config| changing.apply(&front_config(config, &hosts))));
         Ok(RunningServer { front, shutdown: opened.shutdown, advertised, report, grace })
     }
 }
@@ -163,7 +165,6 @@ pub(crate) fn front_config(config: &BrokerConfig, hosts: &HostLimits) -> FrontCo
     };
     FrontConfig {
         reactors: config.threads.network.map_or(defaults.reactors, |threads| size(threads.into())),
-        request_bytes_max: size(connections.request_max_bytes.into()),
         requests_in_flight_bytes_max: u64::try_from(budget).unwrap_or(u64::MAX),
         connections_max: size(connections.max.into()).min(Shares::of_this_process().connections),
         connections_per_ip_max: size(connections.max_per_ip.into()),

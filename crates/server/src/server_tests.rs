@@ -2,27 +2,31 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use mainstem_door::{Close, ConnectionInfo, Frame, Handled, Outbox, Protocol};
 
 use super::*;
-use crate::protocol::{CloseReason, ConfigWatcher, ConnectionInfo, Handled, Reply};
 
-/// Answers nothing, and hands out whoever is to be told of changed settings.
-#[derive(Default)]
-struct Refusing(Mutex<Option<ConfigWatcher>>);
+/// Answers nothing.
+struct Refusing;
 
 impl Protocol for Refusing {
     type Connection = ();
-    fn connect(&self, _info: ConnectionInfo) {}
-    fn handle(&self, _connection: &mut (), _frame: Bytes) -> Handled {
-        Handled::Ready(Reply::Close(CloseReason::UnknownApi(0)))
+    fn connect(&self, _info: ConnectionInfo, _outbox: Outbox) {}
+    fn frame(&self, _connection: &(), _received: &[u8]) -> Result<Option<Frame>, Close> {
+        Err(Close::new("nothing is understood"))
     }
-    fn may_pipeline(&self, _frame: &[u8]) -> bool {
-        false
+    fn put_head(&self, _response_bytes: u64, _head: &mut BytesMut) -> Result<(), Close> {
+        Ok(())
     }
-    fn watch_config(&self, watcher: ConfigWatcher) {
-        *self.0.lock().unwrap() = Some(watcher);
+    fn handle(&self, _connection: &std::sync::Arc<()>, _frame: Bytes) -> Handled {
+        Handled::close(Close::new("nothing is understood"))
     }
+}
+
+fn refusing(report: Vec<String>, shutdown: Box<dyn FnOnce() + Send>) -> Opened {
+    let refusing = Served::new(Arc::new(Refusing));
+    Opened { protocol_of: Box::new(move |_| refusing.clone()), watch_config: Box::new(drop), report, shutdown }
 }
 
 fn config(pairs: &[(&str, &str)]) -> BrokerConfig {
@@ -46,11 +50,8 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
         let listeners: Vec<_> = config.advertised_listeners.iter().map(ToString::to_string).collect();
         seen.lock().unwrap().push(listeners.join(" "));
         let at_end = Arc::clone(&seen);
-        Ok(Opened {
-            protocol: Arc::new(Refusing::default()),
-            report: vec!["nothing to recover".into()],
-            shutdown: Box::new(move || at_end.lock().unwrap().push("closed".into())),
-        })
+        let shutdown = Box::new(move || at_end.lock().unwrap().push("closed".into()));
+        Ok(refusing(vec!["nothing to recover".into()], shutdown))
     })
     .unwrap();
     let ports: Vec<u16> = server.addresses().iter().map(|(_, address)| address.port()).collect();
@@ -71,7 +72,7 @@ fn what_is_advertised_is_complete_when_the_broker_opens_and_the_logs_close_last(
 #[test]
 fn an_error_of_the_broker_stops_the_start() {
     let error = Server::start_with(config(&[("listeners", "PLAINTEXT://127.0.0.1:0")]), |_, _| {
-        Err::<Opened<Refusing>, _>("the folder is locked".into())
+        Err::<Opened, _>("the folder is locked".into())
     });
     assert_eq!(error.unwrap_err().to_string(), "the folder is locked");
 }
@@ -79,16 +80,17 @@ fn an_error_of_the_broker_stops_the_start() {
 #[test]
 fn limits_and_threads_that_change_hold_for_new_connections() {
     let listener = ("listeners", "PLAINTEXT://127.0.0.1:0");
-    let protocol = Arc::new(Refusing::default());
-    let opened = Arc::clone(&protocol);
+    let watcher: Arc<Mutex<Option<ConfigWatcher>>> = Arc::default();
+    let watching = Arc::clone(&watcher);
     let start = config(&[listener, ("max.connections", "1"), ("num.network.threads", "1")]);
     let server = Server::start_with(start, move |_, _| {
-        Ok(Opened { protocol: opened, report: Vec::new(), shutdown: Box::new(|| ()) })
+        let watch_config = Box::new(move |watcher| *watching.lock().unwrap() = Some(watcher));
+        Ok(Opened { watch_config, ..refusing(Vec::new(), Box::new(|| ())) })
     })
     .unwrap();
     let change = |pairs: &[(&str, &str)]| {
         let pairs: Vec<_> = [listener].into_iter().chain(pairs.iter().copied()).collect();
-        protocol.0.lock().unwrap().as_ref().unwrap()(&config(&pairs));
+        watcher.lock().unwrap().as_ref().unwrap()(&config(&pairs));
     };
     let address = server.addresses()[0].1;
     let mut open = Vec::new();
@@ -129,7 +131,6 @@ fn the_front_takes_its_limits_from_the_configuration() {
             ("max.connections.per.ip", "4"),
             ("max.connections.per.ip.overrides", "127.0.0.9:3"),
             ("connections.max.idle.ms", "-1"),
-            ("socket.request.max.bytes", "2000000"),
             ("queued.max.request.bytes", "3000000"),
             ("num.network.threads", "7"),
             ("socket.send.buffer.bytes", "200000"),
@@ -138,7 +139,7 @@ fn the_front_takes_its_limits_from_the_configuration() {
     );
     assert_eq!((front.connections_max, front.connections_per_ip_max), (5, 4));
     assert_eq!(front.connections_per_ip_overrides.get(&IpAddr::from([127, 0, 0, 9])), Some(&3));
-    assert_eq!((front.idle, front.request_bytes_max, front.requests_in_flight_bytes_max), (None, 2_000_000, 3_000_000));
+    assert_eq!((front.idle, front.requests_in_flight_bytes_max), (None, 3_000_000));
     assert_eq!((front.reactors, front.sockets.send_buffer_bytes, front.sockets.backlog), (7, Some(200_000), 1024));
     let plain = front_config(&config(&[]), &HostLimits::default());
     assert_eq!(plain.idle, Some(Duration::from_secs(600)));

@@ -136,6 +136,23 @@ fn a_peer_that_leaves_ends_its_long_poll() {
 }
 
 #[test]
+fn work_under_way_goes_on_when_its_peer_leaves() {
+    let (server, door) = start(config());
+    let mut client = Client::connect(&server);
+    client.send(WORK, 1, b"");
+    let mut poller = Client::connect(&server);
+    poller.send(LONG_POLL, 2, b"");
+    eventually("both are held", || door.waits() == 2);
+    client.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    poller.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    poller.expect_end();
+    eventually("the poll is dropped", || door.waits() == 1);
+    door.release(1);
+    assert_eq!(client.receive().0, 1);
+    client.expect_end();
+}
+
+#[test]
 fn a_peer_that_resets_ends_everything() {
     let (server, door) = start(config());
     let mut client = Client::connect(&server);
@@ -157,16 +174,21 @@ fn a_stop_answers_what_was_taken_and_ends_long_polls() {
     producer.send(PRODUCE, 2, b"");
     let mut poller = Client::connect(&server);
     poller.send(LONG_POLL, 3, b"");
-    eventually("both are held", || door.waits() == 2);
+    let mut worker = Client::connect(&server);
+    worker.send(WORK, 4, b"");
+    eventually("all are held", || door.waits() == 3);
     let thread = std::thread::spawn(move || (server.drain(PATIENCE), server));
     idle.expect_end();
     poller.expect_end();
-    eventually("the long poll is dropped", || door.waits() == 1);
+    eventually("the long poll alone is dropped, after a second", || door.waits() == 2);
+    door.release(4);
+    assert_eq!(worker.receive().0, 4, "work under way has the grace of the stop");
+    worker.expect_end();
     door.release(2);
     assert_eq!(producer.receive().0, 2);
     producer.expect_end();
     let (drained, server) = thread.join().unwrap();
-    assert_eq!(drained, Drained { connections: 3, cut: 0 });
+    assert_eq!(drained, Drained { connections: 4, cut: 0 });
     assert_eq!(door.drained.load(SeqCst), 1);
     assert_eq!(server.totals().connections, 0);
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");

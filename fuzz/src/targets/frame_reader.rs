@@ -4,7 +4,8 @@
 //! Two bytes give the greatest length of a frame. Then each byte below 128 is followed by so many bytes that are received
 //! as they stand; each one above receives 1 KiB more for every unit, all zeros.
 
-use mainstem_server::frames::{FRAME_BYTES_MIN, Inbound, LENGTH_BYTES};
+use mainstem_kafka::{FRAME_BYTES_MIN, LENGTH_BYTES, next_frame};
+use mainstem_server::frames::Inbound;
 
 /// What one input may receive.
 const RECEIVED_BYTES_MAX: usize = 1 << 20;
@@ -16,22 +17,21 @@ pub fn run(data: &[u8]) {
     let frame_bytes_max = FRAME_BYTES_MIN + usize::from(u16::from_be_bytes(*limit)) * 16;
     let pieces = pieces(orders);
     let expected = cut(&pieces.concat(), frame_bytes_max);
-    let mut inbound = Inbound::new(frame_bytes_max);
+    let mut inbound = Inbound::default();
+    let mut next = None;
     let mut found = Vec::new();
     for (number, piece) in pieces.iter().enumerate() {
         let mut rest = &piece[..];
         while !rest.is_empty() {
-            assert!(inbound.take_from(&mut rest, usize::MAX, number % 2 == 0) > 0, "there is always room");
-            assert!(inbound.held_bytes() <= 2 * inbound.len() + AHEAD_BYTES_MAX, "{inbound:?}");
-            while let Ok(Some(length)) = inbound.frame_len() {
-                if !inbound.has_frame(length) {
-                    break;
+            assert!(inbound.take_from(&mut rest, next, (usize::MAX, number % 2 == 0)) > 0, "there is always room");
+            assert!(inbound.held_bytes() <= 2 * inbound.received().len() + AHEAD_BYTES_MAX, "{inbound:?}");
+            next = loop {
+                match next_frame(inbound.received(), frame_bytes_max) {
+                    Ok(Some(frame)) if inbound.has(frame) => found.push(inbound.take(frame).to_vec()),
+                    Ok(next) => break next,
+                    Err(_) => return assert_eq!(expected, (found, true)),
                 }
-                found.push(inbound.take_frame(length).to_vec());
-            }
-            if inbound.frame_len().is_err() {
-                return assert_eq!(expected, (found, true));
-            }
+            };
         }
         inbound.release_if_empty();
     }

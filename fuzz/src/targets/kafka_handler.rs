@@ -5,8 +5,9 @@
 //! right first.
 
 use bytes::Bytes;
+use mainstem_door::{Chunk, Reply};
 use mainstem_env::MemFs;
-use mainstem_kafka::{Chunk, Reply, registry};
+use mainstem_kafka::registry;
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::produce_request::ProduceRequest;
 use mainstem_kafka_wire::messages::{CreatePartitionsRequest, RequestHeader, ResponseHeader};

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mainstem_broker::Broker;
+use mainstem_door::{ConnectionInfo, Handled, Promise, Reply};
 use mainstem_env::{ManualClock, MemFs, SeededRng};
-use mainstem_kafka::{Connection, ConnectionInfo, Door, Handled, Reply};
+use mainstem_kafka::{Connection, Door};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_store::StoreEnv;
 use mainstem_types::TimestampMs;
@@ -30,13 +30,11 @@ const SETTINGS: &[(&str, &str)] = &[
 /// Long enough for another thread of the broker to do what it was asked to.
 const MOMENT: Duration = Duration::from_millis(1);
 
-type Promise = Pin<Box<dyn Future<Output = Reply> + Send>>;
-
 pub struct Node {
     door: Arc<Door>,
-    connection: Connection,
+    connection: Arc<Connection>,
     runtime: Runtime,
-    waiting: Vec<Promise>,
+    waiting: Vec<Promise<Reply>>,
 }
 
 impl Node {
@@ -52,7 +50,7 @@ impl Node {
         let door = Arc::new(Door::new(broker));
         // reason: an address that is written well.
         let peer = "127.0.0.1:50000".parse().expect("an address");
-        let connection = door.connection(ConnectionInfo { peer, listener: "PLAINTEXT".into() });
+        let connection = Arc::new(door.connection(ConnectionInfo { peer, listener: "PLAINTEXT".into() }));
         // reason: a machine that cannot make a runtime cannot fuzz.
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         Some(Node { door, connection, runtime, waiting: Vec::new() })
@@ -62,9 +60,9 @@ impl Node {
     /// [`Node::stop`].
     pub fn handle(&mut self, frame: Bytes, wait: bool) -> Option<Reply> {
         let _entered = self.runtime.enter();
-        let mut promise = match self.door.handle(&mut self.connection, frame) {
+        let mut promise: Promise<Reply> = match self.door.handle(&self.connection, frame) {
             Handled::Ready(reply) => return Some(reply),
-            Handled::Waiting(promise) | Handled::Working(promise) => promise,
+            promised => Box::pin(promised.reply()),
         };
         if wait {
             return Some(self.runtime.block_on(promise));

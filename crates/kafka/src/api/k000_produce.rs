@@ -9,21 +9,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ProduceRequest;
 use mainstem_kafka_wire::messages::produce_response::ProduceResponse;
+use mainstem_waits::WaitTimer;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::produce::{Batches, Terms, Wait, failure};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
-use crate::wait_timer::WaitTimer;
 
 /// Versions 0-2 are advertised and refused, see [`Api::advertised_min_version`].
 pub const API: Api = Api::new(0, "Produce", 3..=13, handle).advertised_from(0);
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ProduceRequest<'_> = request.decode()?;
     let terms = Terms::of(&door.broker, &request, &message);
     let (timeout_ms, timer) = (message.timeout_ms, connection.wait_timer.clone());
@@ -33,17 +34,14 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
         return Ok(finish(request, batches, timeout_ms, timer));
     }
     let pool = Arc::clone(door.broker.heavy());
-    Ok(Handled::working(async move {
+    Ok(Handled::working_towards(async move {
         while !batches.is_done() {
             batches = match pool.run(move || batches.go_on()).await {
                 Ok(batches) => batches,
-                Err(stopped) => return Reply::Close(CloseReason::Stopping(stopped.to_string())),
+                Err(stopped) => return Handled::close(stopped),
             };
         }
-        match finish(request, batches, timeout_ms, timer) {
-            Handled::Ready(reply) => reply,
-            Handled::Waiting(reply) | Handled::Working(reply) => reply.await,
-        }
+        finish(request, batches, timeout_ms, timer)
     }))
 }
 
@@ -56,7 +54,7 @@ fn finish(request: Request, batches: Batches, timeout_ms: i32, timer: WaitTimer)
     if waits.is_empty() {
         return Handled::Ready(request.reply(&response));
     }
-    Handled::waiting(async move {
+    Handled::confirming(async move {
         let response = wait_for_commits(response, waits, timeout_ms, &timer).await;
         request.reply(&response)
     })
@@ -71,7 +69,7 @@ fn fire_and_forget(response: &ProduceResponse<'_>) -> Reply {
         Some(partition) => {
             let code = ErrorCode(partition.error_code);
             let detail = partition.error_message.as_deref().unwrap_or_default();
-            Reply::Close(CloseReason::FireAndForgetFailed(format!("{} {detail}", code.name())))
+            Reply::close(CloseReason::FireAndForgetFailed(format!("{} {detail}", code.name())))
         }
     }
 }

@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use mainstem_broker::{Broker, Isolation, Partition, Stopped};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FetchRequest;
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
+use mainstem_waits::{WaitTimer, end_of_wait};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::fetch::read::{Disk, Limits, Look, WouldBlock, look, resolve};
 use crate::fetch::respond::{respond, session_error};
@@ -23,13 +26,11 @@ use crate::fetch::session::{
     Answered, FetchPlan, PartitionKey, PlannedWait, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
 };
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
-use crate::wait_timer::{WaitTimer, end_of_wait};
 
 pub const API: Api = Api::new(1, "Fetch", 4..=18, handle);
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: FetchRequest<'_> = request.decode()?;
     let max_bytes_limit = door.broker.config().fetch.max_bytes.max(0);
     let max_bytes = message.max_bytes.clamp(0, max_bytes_limit);
@@ -58,12 +59,12 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
     };
     match fetch.look_at_once(&targets) {
         Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
-        Ok(look) => Ok(Handled::waiting(fetch.wait(Found { targets, look }, wait))),
-        Err(WouldBlock) => Ok(Handled::waiting(async move {
+        Ok(look) => Ok(Handled::polling(fetch.wait(Found { targets, look }, wait))),
+        Err(WouldBlock) => Ok(Handled::working_towards(async move {
             match fetch.look_on_pool(&targets).await {
-                Ok(look) if fetch.is_enough(&look) => fetch.finish(Found { targets, look }, wait),
-                Ok(look) => fetch.wait(Found { targets, look }, wait).await,
-                Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+                Ok(look) if fetch.is_enough(&look) => Handled::Ready(fetch.finish(Found { targets, look }, wait)),
+                Ok(look) => Handled::polling(fetch.wait(Found { targets, look }, wait)),
+                Err(stopped) => Handled::close(stopped),
             }
         })),
     }
@@ -195,7 +196,7 @@ impl Fetch {
     async fn wait(self, first: Found, wait: Option<PlannedWait>) -> Reply {
         match self.wait_for_enough(first, wait).await {
             Ok((found, wait)) => self.finish(found, Some(wait)),
-            Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+            Err(stopped) => Reply::close(stopped),
         }
     }
 

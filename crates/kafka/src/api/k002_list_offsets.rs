@@ -7,8 +7,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use mainstem_broker::{Broker, Isolation, Partition};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
 use mainstem_kafka_wire::messages::list_offsets_response::{
@@ -16,10 +18,10 @@ use mainstem_kafka_wire::messages::list_offsets_response::{
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs};
 
-use crate::door::{Connection, Door};
+use crate::close::CloseReason;
+use crate::door::{Connection, Door, on_pool};
 use crate::errors::{epoch_error_code, read_error_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(2, "ListOffsets", 1..=11, handle);
@@ -31,7 +33,7 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ListOffsetsRequest<'_> = request.decode()?;
     let mut partitions = message.topics.iter().flat_map(|topic| topic.partitions.iter());
     let looks_into_records = partitions.any(|p| p.timestamp >= 0 || p.timestamp == MAX_TIMESTAMP);
@@ -40,7 +42,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         return answer(&door.broker, &request).map(Handled::Ready);
     }
     // A search by time may read from the disk: not on a reactor.
-    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
+    Ok(on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, Endpoint, Topic, TopicMap, is_internal};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use mainstem_kafka_wire::messages::metadata_response::{
@@ -23,15 +24,15 @@ use mainstem_metadata::image::{ClusterImage, TopicImage};
 use mainstem_types::{PartitionIndex, TopicId, validate_topic_name};
 
 use crate::authorized::{self, operations};
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::create_topic_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(3, "Metadata", 0..=13, handle);
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: MetadataRequest<'_> = request.decode()?;
     if let Some(reply) = refused(&request, &message) {
         return Ok(Handled::Ready(reply));
@@ -44,14 +45,14 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
     }
     drop(message);
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let failed = broker.auto_create_topics(missing).await;
         if failed.is_empty() {
             return reply;
         }
         match request.decode() {
             Ok(message) => answer(&broker, &request, &message, &endpoint, &failed),
-            Err(reason) => Reply::Close(reason),
+            Err(reason) => Reply::close(reason),
         }
     }))
 }

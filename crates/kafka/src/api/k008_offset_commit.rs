@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use mainstem_broker::TopicMap;
 use mainstem_coordinator::{CommitPartition, CommitTopic, GroupError, OffsetCommitRequest as Commit};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestTopic};
 use mainstem_kafka_wire::messages::offset_commit_response::{
@@ -15,15 +17,15 @@ use mainstem_kafka_wire::messages::offset_commit_response::{
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(8, "OffsetCommit", 2..=10, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: OffsetCommitRequest<'_> = request.decode()?;
     let topics = door.broker.topics();
     let by_id = request.version >= 10;
@@ -43,7 +45,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         topics: known,
     });
     drop(message);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let committed = answer.wait().await;
         reply(&request, response, &resolved, committed)
     }))

@@ -7,9 +7,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use mainstem_broker::TopicMap;
 use mainstem_coordinator::{FetchTopic, FetchedPartition, FetchedTopic, GroupError, OffsetFetchRequest as Fetch};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::offset_fetch_request::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
@@ -20,15 +22,15 @@ use mainstem_kafka_wire::messages::offset_fetch_response::{
 };
 use mainstem_types::{PartitionIndex, TopicId};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(9, "OffsetFetch", 1..=10, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: OffsetFetchRequest<'_> = request.decode()?;
     let topics = door.broker.topics();
     let reply = if request.version >= 8 {

@@ -5,15 +5,17 @@
 //! - Transactions and share groups have no coordinator here: INVALID_REQUEST with the reason.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_broker::Endpoint;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FindCoordinatorRequest;
 use mainstem_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(10, "FindCoordinator", 0..=6, handle);
@@ -21,7 +23,7 @@ pub const API: Api = Api::new(10, "FindCoordinator", 0..=6, handle);
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: FindCoordinatorRequest<'_> = request.decode()?;
     let endpoint = door.broker.endpoint(&connection.info.listener);
     let keys = if request.version >= 4 { message.coordinator_keys } else { vec![message.key] };
@@ -30,8 +32,8 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
     if key_type != GROUP || door.broker.groups().is_available() {
         return Ok(Handled::Ready(answer(&request, keys, |key| find(key, key_type, &endpoint))));
     }
-    let broker = std::sync::Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    let broker = Arc::clone(&door.broker);
+    Ok(Handled::working(async move {
         if let Err(error) = broker.create_offsets_topic().await {
             tracing::warn!("the offsets topic cannot be created: {error}");
         }

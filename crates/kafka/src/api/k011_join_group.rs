@@ -7,18 +7,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mainstem_coordinator::{GroupError, JoinGroupRequest as Join, JoinProtocol, JoinedGroup};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::messages::JoinGroupRequest;
 use mainstem_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(11, "JoinGroup", 0..=9, handle);
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: JoinGroupRequest<'_> = request.decode()?;
     let client_host = connection.client_host();
     let protocols = message.protocols.iter().map(|p| JoinProtocol { name: &p.name, metadata: &p.metadata });
@@ -39,7 +40,7 @@ fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<
     let answer = door.broker.groups().join(&join);
     let member_id = message.member_id.as_ref().to_owned();
     drop(message);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::polling(async move {
         match answer.wait().await {
             Ok(joined) => reply_joined(&request, &joined),
             Err(error) => reply_error(&request, &member_id, &error),

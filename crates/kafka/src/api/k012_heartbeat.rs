@@ -1,18 +1,21 @@
 //! Heartbeat (12), versions 0-4: a member is alive, and learns whether its group rebalances. v3: static members.
 //! v4: flexible.
 
+use std::sync::Arc;
+
 use mainstem_coordinator::HeartbeatRequest as Beat;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_result_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(12, "Heartbeat", 0..=4, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: HeartbeatRequest<'_> = request.decode()?;
     let result = door.broker.groups().heartbeat(&Beat {
         group_id: &message.group_id,

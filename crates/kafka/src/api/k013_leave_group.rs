@@ -2,21 +2,23 @@
 //! them so). v4: flexible. v5: reason.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_coordinator::{LeaveGroupRequest as Leave, LeavingMember, LeftMember};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::LeaveGroupRequest;
 use mainstem_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(13, "LeaveGroup", 0..=5, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: LeaveGroupRequest<'_> = request.decode()?;
     let members = if request.version >= 3 {
         message.members.iter().map(leaving).collect()
@@ -25,7 +27,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     };
     let answer = door.broker.groups().leave(&Leave { group_id: &message.group_id, members });
     drop(message);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         match answer.wait().await {
             Ok(left) => reply(&request, &left),
             Err(error) => {

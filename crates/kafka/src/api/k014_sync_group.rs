@@ -2,20 +2,22 @@
 //! v4: flexible. v5: protocol type and name, both needed.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_coordinator::SyncGroupRequest as Sync;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(14, "SyncGroup", 0..=5, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: SyncGroupRequest<'_> = request.decode()?;
     if request.version >= 5 && (message.protocol_type.is_none() || message.protocol_name.is_none()) {
         let error_code = ErrorCode::INCONSISTENT_GROUP_PROTOCOL.0;
@@ -32,7 +34,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         assignments: assignments.collect(),
     });
     drop(message);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::polling(async move {
         match answer.wait().await {
             Ok(synced) => request.reply(&SyncGroupResponse {
                 protocol_type: synced.protocol_type.as_deref().map(Cow::Borrowed),

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use mainstem_coordinator::{DescribedGroup as Described, GroupError, GroupState};
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::DescribeGroupsRequest;
 use mainstem_kafka_wire::messages::describe_groups_response::{
@@ -12,15 +14,15 @@ use mainstem_kafka_wire::messages::describe_groups_response::{
 };
 
 use crate::authorized::{self, operations};
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(15, "DescribeGroups", 0..=6, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeGroupsRequest<'_> = request.decode()?;
     let operations = operations(message.include_authorized_operations, authorized::GROUP);
     // A group that is named over and over is described once: the answer is not larger than what there is to tell.

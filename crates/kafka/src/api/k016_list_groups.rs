@@ -1,19 +1,21 @@
 //! ListGroups (16), versions 0-5: all groups of this coordinator. v3: flexible. v4: filter by state. v5: filter by type.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::messages::ListGroupsRequest;
 use mainstem_kafka_wire::messages::list_groups_response::{ListGroupsResponse, ListedGroup};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(16, "ListGroups", 0..=5, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ListGroupsRequest<'_> = request.decode()?;
     let states: Vec<&str> = message.states_filter.iter().map(AsRef::as_ref).collect();
     let types: Vec<&str> = message.types_filter.iter().map(AsRef::as_ref).collect();

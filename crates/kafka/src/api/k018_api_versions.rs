@@ -9,7 +9,9 @@
 //!   can try again. The response header is always version 0.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ApiVersionsRequest;
 use mainstem_kafka_wire::messages::api_versions_response::{
@@ -17,9 +19,9 @@ use mainstem_kafka_wire::messages::api_versions_response::{
 };
 use mainstem_metadata::image::{ClusterImage, FeatureRange, SUPPORTED_FEATURES};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::{APIS, Api, OWN_APIS};
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(18, "ApiVersions", 0..=5, handle);
@@ -27,11 +29,11 @@ pub const API: Api = Api::new(18, "ApiVersions", 0..=5, handle);
 /// The software name of the crate `mainstem-client`.
 const OWN_CLIENT: &str = "mainstem-client";
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     answer(door, connection, &request).map(Handled::Ready)
 }
 
-fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result<Reply, CloseReason> {
+fn answer(door: &Door, connection: &Arc<Connection>, request: &Request) -> Result<Reply, CloseReason> {
     if !API.supports(request.version) {
         let own = ApiVersion { api_key: API.key, min_version: API.min_version, max_version: API.max_version };
         let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
@@ -41,7 +43,7 @@ fn answer(door: &Door, connection: &mut Connection, request: &Request) -> Result
     let message: ApiVersionsRequest<'_> = request.decode()?;
     let error = check(door, request.version, &message);
     if error == ErrorCode::NONE && request.version >= 3 {
-        connection.client_software =
+        *connection.client_software.lock() =
             Some((owned(&message.client_software_name), owned(&message.client_software_version)));
     }
     if error != ErrorCode::NONE {

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, ControllerError};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::create_topics_response::{
@@ -18,23 +19,23 @@ use mainstem_kafka_wire::messages::create_topics_response::{
 use mainstem_metadata::config::ConfigEntry;
 use mainstem_metadata::controller::{CreateTopicError, CreatedTopic, NewTopic};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{controller_error_code, create_topic_error_code, unserved_error};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(19, "CreateTopics", 2..=7, handle);
 
 type Created = Result<Vec<Result<CreatedTopic, CreateTopicError>>, ControllerError>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: CreateTopicsRequest<'_> = request.decode()?;
     let validate_only = message.validate_only;
     let topics: Vec<NewTopic> = message.topics.into_iter().map(new_topic).collect();
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let created = broker.create_topics(topics, validate_only).await;
         answer(&request, &names, created, &broker)
     }))

@@ -10,16 +10,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::ControllerError;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::delete_topics_request::DeleteTopicsRequest;
 use mainstem_kafka_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
 use mainstem_metadata::controller::{DeleteTopicError, DeletedTopic, TopicRef};
 use mainstem_types::TopicId;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{controller_error_code, delete_topic_error_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(20, "DeleteTopics", 1..=6, handle);
@@ -33,7 +34,7 @@ struct Asked {
     refused: Vec<DeletableTopicResult<'static>>,
 }
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DeleteTopicsRequest<'_> = request.decode()?;
     let asked = asked(message);
     if !door.broker.config().topics.delete_enable {
@@ -41,7 +42,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         return Ok(Handled::Ready(answer(&request, asked, Ok(disabled))));
     }
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let deleted = broker.delete_topics(asked.topics.clone()).await;
         answer(&request, asked, deleted)
     }))

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mainstem_broker::{DeleteRecordsError, RecordsToDelete};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::DeleteRecordsRequest;
 use mainstem_kafka_wire::messages::delete_records_response::{
@@ -17,9 +18,9 @@ use mainstem_kafka_wire::messages::delete_records_response::{
 use mainstem_store::LogStartError;
 use mainstem_types::{Offset, PartitionIndex};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(21, "DeleteRecords", 0..=2, handle);
@@ -31,7 +32,7 @@ const NO_LOW_WATERMARK: i64 = -1;
 
 type Deleted = Vec<Result<Offset, DeleteRecordsError>>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DeleteRecordsRequest<'_> = request.decode()?;
     let wanted = message.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| RecordsToDelete {
@@ -43,10 +44,10 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let wanted: Vec<RecordsToDelete> = wanted.collect();
     drop(message);
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         match broker.delete_records(wanted).await {
-            Ok(deleted) => answer(&request, deleted).unwrap_or_else(Reply::Close),
-            Err(stopped) => Reply::Close(CloseReason::Stopping(stopped.to_string())),
+            Ok(deleted) => answer(&request, deleted).unwrap_or_else(Reply::close),
+            Err(stopped) => Reply::close(stopped),
         }
     }))
 }

@@ -5,17 +5,20 @@
 //!   batches begin anew.
 //! - With one: INVALID_REQUEST, because this broker has no transactions.
 
+use std::sync::Arc;
+
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(22, "InitProducerId", 0..=5, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: InitProducerIdRequest<'_> = request.decode()?;
     let half_named = (message.producer_id == -1) != (message.producer_epoch == -1);
     if message.transactional_id.is_some() || half_named {
@@ -25,8 +28,8 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     if let Some(id) = door.broker.producer_ids().next_at_hand() {
         return Ok(Handled::Ready(granted(&request, id.0)));
     }
-    let broker = std::sync::Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    let broker = Arc::clone(&door.broker);
+    Ok(Handled::working(async move {
         match broker.allocate_producer_id().await {
             Ok(id) => granted(&request, id.0),
             Err(error) => {

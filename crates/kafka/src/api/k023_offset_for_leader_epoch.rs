@@ -4,8 +4,10 @@
 //!   than all is (-1, -1) without an error.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_broker::Broker;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::OffsetForLeaderEpochRequest;
 use mainstem_kafka_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
@@ -14,15 +16,15 @@ use mainstem_kafka_wire::messages::offset_for_leader_epoch_response::{
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::epoch_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(23, "OffsetForLeaderEpoch", 2..=4, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: OffsetForLeaderEpochRequest<'_> = request.decode()?;
     let topics = message.topics.iter().map(|topic| OffsetForLeaderTopicResult {
         topic: Cow::Borrowed(topic.topic.as_ref()),

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::Broker;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
 use mainstem_kafka_wire::messages::describe_configs_response::{
@@ -24,9 +25,9 @@ use mainstem_metadata::config::{
 use mainstem_metadata::image::ConfigResource;
 use mainstem_types::validate_topic_name;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(32, "DescribeConfigs", 1..=4, handle);
@@ -42,19 +43,19 @@ const DYNAMIC_LOGGER: i8 = 6;
 /// Up to this many resources are described at once, in well under a millisecond.
 const INLINE_RESOURCES_MAX: usize = 16;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeConfigsRequest<'_> = request.decode()?;
     if message.resources.len() <= INLINE_RESOURCES_MAX {
         return Ok(Handled::Ready(answer(door, &request, &message)));
     }
     drop(message);
     let (door, blocking) = (door.clone(), Arc::clone(door.broker.blocking()));
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let described = blocking.run(move || match request.decode() {
             Ok(message) => answer(&door, &request, &message),
-            Err(reason) => Reply::Close(reason),
+            Err(reason) => Reply::close(reason),
         });
-        described.await.unwrap_or_else(|stopped| Reply::Close(CloseReason::Stopping(stopped.to_string())))
+        described.await.unwrap_or_else(Reply::close)
     }))
 }
 

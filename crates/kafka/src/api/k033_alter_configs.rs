@@ -10,29 +10,30 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mainstem_broker::ControllerError;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::alter_configs_request::{AlterConfigsRequest, AlterConfigsResource};
 use mainstem_kafka_wire::messages::alter_configs_response::{AlterConfigsResourceResponse, AlterConfigsResponse};
 use mainstem_metadata::controller::{AlterConfigError, ConfigReplacement};
 use mainstem_metadata::image::ConfigResource;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{alter_config_error_code, controller_error_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(33, "AlterConfigs", 0..=2, handle);
 
 type Replaced = Result<Vec<Result<(), AlterConfigError>>, ControllerError>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: AlterConfigsRequest<'_> = request.decode()?;
     let validate_only = message.validate_only;
     let replacements: Vec<ConfigReplacement> = message.resources.into_iter().map(replacement).collect();
     let resources: Vec<ConfigResource> = replacements.iter().map(|one| one.resource.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let replaced = broker.replace_configs(replacements, validate_only).await;
         answer(&request, &resources, replaced)
     }))

@@ -5,8 +5,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use mainstem_broker::TopicMap;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::AlterReplicaLogDirsRequest;
 use mainstem_kafka_wire::messages::alter_replica_log_dirs_response::{
@@ -14,14 +16,14 @@ use mainstem_kafka_wire::messages::alter_replica_log_dirs_response::{
 };
 use mainstem_types::PartitionIndex;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(34, "AlterReplicaLogDirs", 1..=2, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: AlterReplicaLogDirsRequest<'_> = request.decode()?;
     let topics = door.broker.topics();
     let own = door.broker.data_folder();

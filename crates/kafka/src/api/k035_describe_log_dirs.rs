@@ -9,14 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, Topic};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::messages::DescribeLogDirsRequest;
 use mainstem_kafka_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 
-use crate::door::{Connection, Door};
+use crate::close::CloseReason;
+use crate::door::{Connection, Door, on_pool};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(35, "DescribeLogDirs", 1..=5, handle);
@@ -24,9 +25,9 @@ pub const API: Api = Api::new(35, "DescribeLogDirs", 1..=5, handle);
 /// A number of bytes that is not known.
 const UNKNOWN: i64 = -1;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     // Asks the file system: not on a reactor.
-    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
+    Ok(on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, ControllerError};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
 use mainstem_kafka_wire::messages::create_partitions_response::{
@@ -15,23 +16,23 @@ use mainstem_kafka_wire::messages::create_partitions_response::{
 };
 use mainstem_metadata::controller::{CreatePartitionsError, NewPartitions};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{controller_error_code, create_partitions_error_code, unserved_error};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(37, "CreatePartitions", 0..=3, handle);
 
 type Created = Result<Vec<Result<i32, CreatePartitionsError>>, ControllerError>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: CreatePartitionsRequest<'_> = request.decode()?;
     let validate_only = message.validate_only;
     let topics: Vec<NewPartitions> = message.topics.into_iter().map(new_partitions).collect();
     let names: Vec<String> = topics.iter().map(|topic| topic.topic.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let created = broker.create_partitions(topics, validate_only).await;
         answer(&request, &names, created, &broker)
     }))

@@ -5,21 +5,23 @@
 //! - A group that is deleted stays so: the answer leaves when its records are committed.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_broker::Answer;
 use mainstem_coordinator::GroupError;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::messages::DeleteGroupsRequest;
 use mainstem_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::group_result_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(42, "DeleteGroups", 0..=3, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DeleteGroupsRequest<'_> = request.decode()?;
     let mut asked: Vec<(String, Answer<()>)> = Vec::with_capacity(message.groups_names.len());
     for group in &message.groups_names {
@@ -29,7 +31,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
         }
     }
     drop(message);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let mut results = Vec::with_capacity(asked.len());
         for (group, answer) in asked {
             results.push((group, answer.wait().await));

@@ -4,7 +4,9 @@
 //! partitions lists those that are not so, hence none.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
 use mainstem_kafka_wire::messages::elect_leaders_response::{
@@ -12,9 +14,9 @@ use mainstem_kafka_wire::messages::elect_leaders_response::{
 };
 use mainstem_metadata::image::{ClusterImage, NO_LEADER};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(43, "ElectLeaders", 0..=2, handle);
@@ -22,7 +24,7 @@ pub const API: Api = Api::new(43, "ElectLeaders", 0..=2, handle);
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ElectLeadersRequest<'_> = request.decode()?;
     let mut response = ElectLeadersResponse::default();
     let asks_nothing = message.topic_partitions.as_ref().is_some_and(Vec::is_empty);

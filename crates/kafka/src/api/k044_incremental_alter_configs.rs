@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mainstem_broker::ControllerError;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -22,10 +23,10 @@ use mainstem_metadata::controller::{
 };
 use mainstem_metadata::image::ConfigResource;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{alter_config_error_code, controller_error_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(44, "IncrementalAlterConfigs", 0..=1, handle);
@@ -35,7 +36,7 @@ const BROKER_LOGGER: i8 = 8;
 type Altered = Result<Vec<Result<(), AlterConfigError>>, ControllerError>;
 type Response = AlterConfigsResourceResponse<'static>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: IncrementalAlterConfigsRequest<'_> = request.decode()?;
     let validate_only = message.validate_only;
     let mut alterations = Vec::with_capacity(message.resources.len());
@@ -61,7 +62,7 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     }
     let resources: Vec<ConfigResource> = alterations.iter().map(|alteration| alteration.resource.clone()).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let altered = broker.alter_configs(alterations, validate_only).await;
         answer(&request, resources, altered, responses)
     }))

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mainstem_broker::ControllerError;
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::AlterPartitionReassignmentsRequest;
 use mainstem_kafka_wire::messages::alter_partition_reassignments_response::{
@@ -14,17 +15,17 @@ use mainstem_kafka_wire::messages::alter_partition_reassignments_response::{
 use mainstem_metadata::controller::{ReassignError, Reassignment};
 use mainstem_types::PartitionIndex;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::controller_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(45, "AlterPartitionReassignments", 0..=1, handle);
 
 type Decided = Result<Vec<Result<(), ReassignError>>, ControllerError>;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: AlterPartitionReassignmentsRequest<'_> = request.decode()?;
     let wanted = message.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| Reassignment {
@@ -37,9 +38,9 @@ fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result
     let may_change_factor = message.allow_replication_factor_change;
     drop(message);
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let decided = broker.alter_reassignments(wanted, may_change_factor).await;
-        answer(&request, decided).unwrap_or_else(Reply::Close)
+        answer(&request, decided).unwrap_or_else(Reply::close)
     }))
 }
 

@@ -1,15 +1,18 @@
 //! ListPartitionReassignments (46), version 0: which partitions are on the way to other nodes. On one node none is.
 
+use std::sync::Arc;
+
+use mainstem_door::Handled;
 use mainstem_kafka_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(46, "ListPartitionReassignments", 0..=0, handle);
 
-fn handle(_door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(_door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let _: ListPartitionReassignmentsRequest<'_> = request.decode()?;
     let response = ListPartitionReassignmentsResponse { error_message: None, ..Default::default() };
     Ok(Handled::Ready(request.reply(&response)))

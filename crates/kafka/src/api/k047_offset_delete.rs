@@ -6,9 +6,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use mainstem_broker::TopicMap;
 use mainstem_coordinator::{DeletedOffsets, GroupError, OffsetDeleteRequest as Delete, TopicPartitions};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::offset_delete_request::{OffsetDeleteRequest, OffsetDeleteRequestTopic};
 use mainstem_kafka_wire::messages::offset_delete_response::{
@@ -16,24 +18,24 @@ use mainstem_kafka_wire::messages::offset_delete_response::{
 };
 use mainstem_types::PartitionIndex;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(47, "OffsetDelete", 0..=0, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: OffsetDeleteRequest<'_> = request.decode()?;
     let topics = door.broker.topics();
     let known = message.topics.iter().map(|topic| existing(&topics, topic));
     let known: Vec<TopicPartitions<'_>> = known.filter(|topic| !topic.partitions.is_empty()).collect();
     let answer = door.broker.groups().delete_offsets(&Delete { group_id: message.group_id.as_ref(), topics: known });
     drop((message, topics));
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let deleted = answer.wait().await;
-        reply(&request, deleted).unwrap_or_else(Reply::Close)
+        reply(&request, deleted).unwrap_or_else(Reply::close)
     }))
 }
 

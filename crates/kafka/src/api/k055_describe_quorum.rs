@@ -3,8 +3,10 @@
 //! This node is the only voter. The one partition there is to ask for is `__cluster_metadata-0`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_broker::Broker;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::DescribeQuorumRequest;
 use mainstem_kafka_wire::messages::describe_quorum_response::{
@@ -12,14 +14,14 @@ use mainstem_kafka_wire::messages::describe_quorum_response::{
 };
 use mainstem_metadata::controller::CLUSTER_METADATA_TOPIC;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(55, "DescribeQuorum", 0..=2, handle);
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeQuorumRequest<'_> = request.decode()?;
     let is_metadata = match message.topics.as_slice() {
         [topic] => {

@@ -6,27 +6,28 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::UpdateFeaturesRequest;
 use mainstem_kafka_wire::messages::update_features_request::FeatureUpdateKey;
 use mainstem_kafka_wire::messages::update_features_response::{UpdatableFeatureResult, UpdateFeaturesResponse};
 use mainstem_metadata::controller::{FeatureUpdate, UpgradeKind};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::controller_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(57, "UpdateFeatures", 0..=2, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: UpdateFeaturesRequest<'_> = request.decode()?;
     let (version, validate_only) = (request.version, message.validate_only);
     let updates: Vec<FeatureUpdate> =
         message.feature_updates.into_iter().map(|wanted| update(version, wanted)).collect();
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let names: Vec<String> = updates.iter().map(|update| update.name.clone()).collect();
         let (error, text) = match broker.update_features(updates, validate_only).await {
             Ok(Ok(())) => (ErrorCode::NONE, None),

@@ -1,15 +1,17 @@
 //! DescribeCluster (60), versions 0-2: the brokers of the cluster. v1: endpoint type. v2: fenced brokers.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::DescribeClusterRequest;
 use mainstem_kafka_wire::messages::describe_cluster_response::{DescribeClusterBroker, DescribeClusterResponse};
 
 use crate::authorized::{self, operations};
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(60, "DescribeCluster", 0..=2, handle);
@@ -18,7 +20,7 @@ pub const API: Api = Api::new(60, "DescribeCluster", 0..=2, handle);
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
-fn handle(door: &Door, connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeClusterRequest = request.decode()?;
     let endpoint = door.broker.endpoint(&connection.info.listener);
     let error = match message.endpoint_type {

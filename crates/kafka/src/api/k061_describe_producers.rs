@@ -1,8 +1,10 @@
 //! DescribeProducers (61), version 0 (KIP-664): who wrote to a partition with sequence numbers, as far as it is remembered.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mainstem_broker::TopicMap;
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_producers_request::{DescribeProducersRequest, TopicRequest};
 use mainstem_kafka_wire::messages::describe_producers_response::{
@@ -11,9 +13,9 @@ use mainstem_kafka_wire::messages::describe_producers_response::{
 use mainstem_store::ProducerSummary;
 use mainstem_types::PartitionIndex;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(61, "DescribeProducers", 0..=0, handle);
@@ -21,7 +23,7 @@ pub const API: Api = Api::new(61, "DescribeProducers", 0..=0, handle);
 /// "No transaction is open."
 const NO_TRANSACTION: i64 = -1;
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeProducersRequest<'_> = request.decode()?;
     let topics = door.broker.topics();
     let described = message.topics.iter().map(|topic| describe(&topics, topic)).collect();

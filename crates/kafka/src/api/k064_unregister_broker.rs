@@ -3,22 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 use mainstem_metadata::controller::UnregisterBrokerError;
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::errors::controller_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(64, "UnregisterBroker", 0..=0, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: UnregisterBrokerRequest = request.decode()?;
     let broker = Arc::clone(&door.broker);
-    Ok(Handled::waiting(async move {
+    Ok(Handled::working(async move {
         let (error, text) = match broker.unregister_broker(message.broker_id).await {
             Ok(Ok(())) => (ErrorCode::NONE, None),
             Ok(Err(error)) => (error_code(&error), Some(error.to_string())),

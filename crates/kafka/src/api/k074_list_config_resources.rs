@@ -4,7 +4,9 @@
 //! Topics, brokers and their loggers are all listed, groups and client metrics only where something is set for them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use mainstem_door::Handled;
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ListConfigResourcesRequest;
 use mainstem_kafka_wire::messages::list_config_resources_response::{
@@ -12,9 +14,9 @@ use mainstem_kafka_wire::messages::list_config_resources_response::{
 };
 use mainstem_metadata::image::{ClusterImage, ConfigResource};
 
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled};
 use crate::request::Request;
 
 pub const API: Api = Api::new(74, "ListConfigResources", 0..=1, handle);
@@ -26,7 +28,7 @@ const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 const ALL: [i8; 5] = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ListConfigResourcesRequest = request.decode()?;
     let mut response = ListConfigResourcesResponse::default();
     let kinds: &[i8] = match (request.version, message.resource_types.as_slice()) {

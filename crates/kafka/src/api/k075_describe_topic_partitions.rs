@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, TopicMap, is_internal};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use mainstem_kafka_wire::messages::describe_topic_partitions_response::{
@@ -21,14 +22,14 @@ use mainstem_metadata::image::{PartitionImage, TopicImage};
 use mainstem_types::{PartitionIndex, validate_topic_name};
 
 use crate::authorized;
+use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(75, "DescribeTopicPartitions", 0..=0, handle);
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: DescribeTopicPartitionsRequest<'_> = request.decode()?;
     Ok(Handled::Ready(answer(&door.broker, &request, &message)))
 }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, Isolation, KeyLookup, KeyLookupError, Topic};
+use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FindByKeyRequest;
 use mainstem_kafka_wire::messages::find_by_key_response::{FindByKeyResponse, FoundRecord};
@@ -14,10 +15,10 @@ use mainstem_metadata::config::KeyIndex;
 use mainstem_store::FindByKeyError;
 use mainstem_types::{PartitionIndex, TimestampMs, TopicId};
 
-use crate::door::{Connection, Door};
+use crate::close::CloseReason;
+use crate::door::{Connection, Door, on_pool};
 use crate::errors::read_error_code;
 use crate::registry::Api;
-use crate::reply::{CloseReason, Handled, Reply};
 use crate::request::Request;
 
 pub const API: Api = Api::new(20_000, "FindByKey", 0..=0, handle);
@@ -36,10 +37,10 @@ struct Refusal {
     message: Option<Cow<'static, str>>,
 }
 
-fn handle(door: &Door, _connection: &mut Connection, request: Request) -> Result<Handled, CloseReason> {
+fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     // What cannot be read is refused here: nobody waits for a thread for it.
     drop(request.decode::<FindByKeyRequest<'_>>()?);
-    Ok(Handled::on_pool(&door.broker, move |broker| answer(broker, &request)))
+    Ok(on_pool(&door.broker, move |broker| answer(broker, &request)))
 }
 
 fn answer(broker: &Broker, request: &Request) -> Result<Reply, CloseReason> {

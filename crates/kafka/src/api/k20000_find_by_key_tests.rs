@@ -167,6 +167,6 @@ fn a_look_up_never_waits_on_the_reactor() {
     create(&kafka, "topic", "all");
     let frame = mainstem_kafka_wire::encode_request(0, 7, None, &asked("topic", "a")).unwrap().bytes.slice(4..);
     let handled = kafka.here().handle(frame);
-    assert!(matches!(handled, Handled::Waiting(_)));
+    assert!(matches!(handled, Handled::Working(_)));
     assert!(matches!(kafka.here().wait(handled), Reply::Send(_)));
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use mainstem_door::{Chunk, Reply};
 use mainstem_kafka_wire::messages::fetch_response::{
     AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, PartitionData,
 };
@@ -10,7 +11,6 @@ use mainstem_store::ReadChunk;
 
 use super::read::PartitionAnswer;
 use super::session::{Finish, PartitionKey, TopicReference, Wanted};
-use crate::reply::{Chunk, Reply};
 use crate::request::Request;
 
 /// An answer without topics: the session could not be found, or is at another epoch.

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::inbound::FrameError;
+use mainstem_door::Close;
+
 use super::outbound::SendError;
-use crate::protocol::CloseReason;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
@@ -20,8 +20,11 @@ pub(super) enum End {
     Receive(io::Error),
     #[error("sending failed: {0}")]
     Send(#[from] SendError),
-    #[error("it sent {0}")]
-    Frame(#[from] FrameError),
+    #[error("it sent {HEAD_BYTES_MAX} bytes in which no frame begins")]
+    NoFrame,
     #[error("{0}")]
-    Door(CloseReason),
+    Protocol(Close),
 }
+
+/// Within so many bytes a protocol knows where the frame that they begin ends.
+pub(super) const HEAD_BYTES_MAX: usize = 64 << 10;

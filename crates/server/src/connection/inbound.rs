@@ -1,8 +1,8 @@
-//! Cuts the bytes of a socket into frames.
+//! Cuts the bytes of a socket into frames, where the protocol says that they lie.
 //!
-//! Guarantees: a length is checked before anything is allocated for it; memory grows with what was received (at most 1 MiB, or twice
-//! what is there, ahead of it); a frame is read straight into the buffer that is handed on, without a copy when its length is
-//! known or was guessed from the frames before it; an idle connection holds no buffer.
+//! Guarantees: memory grows with what was received (at most 1 MiB, or twice what is there, ahead of it); a frame is read straight into
+//! the buffer that is handed on, without a copy when its length is known or was guessed from the frames before it; an idle connection
+//! holds no buffer.
 
 use std::io;
 use std::pin::pin;
@@ -10,15 +10,10 @@ use std::task::{Context, Poll};
 
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use mainstem_door::Frame;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::stranger::Stranger;
-
-/// The four bytes of length in front of a frame.
-pub const LENGTH_BYTES: usize = 4;
-/// The shortest request: api key, version, correlation id.
-pub const FRAME_BYTES_MIN: usize = 8;
 /// What is allocated ahead of the received bytes of one frame at most, until as much has arrived.
 const STEP_BYTES: usize = 1 << 20;
 /// The least and the greatest size of a read whose frame is not known yet. Above the middle one, only frames that were really that long
@@ -26,37 +21,23 @@ const STEP_BYTES: usize = 1 << 20;
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_PLAIN_MAX: usize = 64 << 10;
 
-/// Why the bytes of a connection are no frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FrameError {
-    #[error("a frame of {length} bytes, which is less than a request header of {FRAME_BYTES_MIN}")]
-    TooShort { length: i32 },
-    #[error("a frame of {length} bytes, more than socket.request.max.bytes={limit}")]
-    TooLong { length: i32, limit: usize },
-    #[error("{0}, and this listener speaks Kafka's protocol without TLS")]
-    Stranger(Stranger),
-}
-
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub struct Inbound {
     buffer: BytesMut,
-    frame_bytes_max: usize,
     read_bytes: usize,
 }
 
+impl Default for Inbound {
+    fn default() -> Self {
+        Inbound { buffer: BytesMut::new(), read_bytes: READ_BYTES_MIN }
+    }
+}
+
 impl Inbound {
-    pub fn new(frame_bytes_max: usize) -> Self {
-        Inbound { buffer: BytesMut::new(), frame_bytes_max, read_bytes: READ_BYTES_MIN }
-    }
-
-    /// Bytes received and not handed on.
-    pub fn len(&self) -> usize {
-        self.buffer.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+    /// What was received and not handed on. A frame begins at its front.
+    pub fn received(&self) -> &[u8] {
+        &self.buffer
     }
 
     /// Memory held for receiving.
@@ -64,36 +45,15 @@ impl Inbound {
         self.buffer.capacity()
     }
 
-    /// The length of the next frame (without the four bytes), once it is known.
-    pub fn frame_len(&self) -> Result<Option<usize>, FrameError> {
-        let Some(prefix) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
-            return Ok(None);
-        };
-        let length = i32::from_be_bytes(*prefix);
-        match usize::try_from(length) {
-            Ok(len) if len > self.frame_bytes_max => {
-                let too_long = FrameError::TooLong { length, limit: self.frame_bytes_max };
-                Err(Stranger::of(*prefix).map_or(too_long, FrameError::Stranger))
-            }
-            Ok(len) if len >= FRAME_BYTES_MIN => Ok(Some(len)),
-            _ => Err(FrameError::TooShort { length }),
-        }
+    /// Whether `frame`, which lies at the front, is complete.
+    pub fn has(&self, frame: Frame) -> bool {
+        self.buffer.len() >= frame.total()
     }
 
-    /// What is there of the next frame.
-    pub fn frame_so_far(&self) -> &[u8] {
-        self.buffer.get(LENGTH_BYTES..).unwrap_or_default()
-    }
-
-    /// Whether the next frame, of `frame_len` bytes, is complete.
-    pub fn has_frame(&self, frame_len: usize) -> bool {
-        self.buffer.len() >= LENGTH_BYTES + frame_len
-    }
-
-    /// Takes the next frame, which must be complete.
-    pub fn take_frame(&mut self, frame_len: usize) -> Bytes {
-        self.buffer.advance(LENGTH_BYTES);
-        self.buffer.split_to(frame_len).freeze()
+    /// Takes the body of `frame`, which lies at the front and must be complete.
+    pub fn take(&mut self, frame: Frame) -> Bytes {
+        self.buffer.advance(frame.head);
+        self.buffer.split_to(frame.body).freeze()
     }
 
     /// Gives the buffer back when nothing is in it.
@@ -108,23 +68,23 @@ impl Inbound {
         self.buffer = BytesMut::new();
     }
 
-    /// Reads once, so that at most `limit` bytes are in the buffer. `Ok(0)` is the end of the stream. `guess_long` allows a
-    /// read of more than 64 KiB when the length of the next frame is not known.
+    /// Reads once, so that at most `limit` bytes are in the buffer. `Ok(0)` is the end of the stream. `next` is the frame at the front, if
+    /// it is known; while it is not, `guess_long` allows a read of more than 64 KiB.
     pub fn poll_fill(
         &mut self,
         stream: &mut TcpStream,
-        limit: usize,
-        guess_long: bool,
+        next: Option<Frame>,
+        (limit, guess_long): (usize, bool),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         std::task::ready!(stream.poll_read_ready(cx))?;
-        self.fill(limit, guess_long, |target| pin!(stream.read_buf(target)).poll(cx))
+        self.fill(next, (limit, guess_long), |target| pin!(stream.read_buf(target)).poll(cx))
     }
 
     /// Takes from the front of `bytes` what one read takes; says how much. For what does not come from a socket.
-    pub fn take_from(&mut self, bytes: &mut &[u8], limit: usize, guess_long: bool) -> usize {
+    pub fn take_from(&mut self, bytes: &mut &[u8], next: Option<Frame>, (limit, guess_long): (usize, bool)) -> usize {
         let mut taken = 0;
-        let _: Poll<io::Result<usize>> = self.fill(limit, guess_long, |target| {
+        let _: Poll<io::Result<usize>> = self.fill(next, (limit, guess_long), |target| {
             taken = target.remaining_mut().min(bytes.len());
             target.put_slice(&bytes[..taken]);
             *bytes = &bytes[taken..];
@@ -135,13 +95,13 @@ impl Inbound {
 
     fn fill(
         &mut self,
-        limit: usize,
-        guess_long: bool,
+        next: Option<Frame>,
+        (limit, guess_long): (usize, bool),
         read: impl FnOnce(&mut Limit<&mut BytesMut>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         debug_assert!(limit > self.buffer.len(), "nothing may be read: {limit} <= {}", self.buffer.len());
         let fresh = self.buffer.is_empty();
-        self.make_room(limit, guess_long);
+        self.make_room(next, limit, guess_long);
         let room = (limit - self.buffer.len()).min(self.buffer.capacity() - self.buffer.len());
         let received = std::task::ready!(read(&mut (&mut self.buffer).limit(room)))?;
         if fresh {
@@ -160,11 +120,11 @@ impl Inbound {
     }
 
     /// Makes sure that the buffer has spare capacity, as much as the next frame asks for within the step.
-    fn make_room(&mut self, limit: usize, guess_long: bool) {
+    fn make_room(&mut self, next: Option<Frame>, limit: usize, guess_long: bool) {
         let have = self.buffer.len();
-        let (wanted, spare_min) = match self.frame_len() {
-            Ok(Some(len)) if !self.has_frame(len) => {
-                let total = LENGTH_BYTES + len;
+        let (wanted, spare_min) = match next {
+            Some(frame) if !self.has(frame) => {
+                let total = frame.total();
                 if total > READ_BYTES_PLAIN_MAX {
                     self.read_bytes = total.min(STEP_BYTES);
                 }

@@ -1,24 +1,27 @@
-//! One connection: a single task that receives frames, has them handled, and sends the replies in order.
+//! One connection: a single task that receives frames, has them handled, and sends the replies.
 //!
 //! Guarantees and limits:
-//! - Replies leave in the order of the requests. A request is handled when all earlier replies have left; only requests for
-//!   which [`Protocol::may_pipeline`] holds are handled while earlier ones of their kind wait: at most
-//!   `mainstem.connection.requests.max` (64) of them and (save for the last) 8 MiB.
-//! - Past these bounds, and while a reply is being sent or awaited, at most 64 KiB are received ahead; the rest stays in the socket.
+//! - Replies leave in the order that the protocol wants ([`Order`](mainstem_door::Order)): in that of the requests, where a request is handled when
+//!   all earlier replies have left, and only requests for which [`Protocol::may_pipeline`] holds are handled while earlier ones of their
+//!   kind wait, at most `mainstem.connection.requests.max` (64) of them; or as they are ready. Of requests that wait, 8 MiB (and the last one).
+//! - Past these bounds, and while a reply is being sent or awaited in order, at most 64 KiB are received ahead; the rest stays in the socket.
+//! - What the protocol sends without a request waits in its outbox while 64 KiB wait for the client to take them.
 //! - While the replies that all connections hold in memory take more than the broker's bound, those connections end whose clients take
 //!   less than 256 KiB of theirs a second and are not waiting for the disk.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
-//! - A peer that leaves while a long poll waits ends the poll at once.
+//! - A peer that leaves while it has nothing but long polls under way ends them at once.
 
+mod as_ready;
 mod cold;
 mod crowding;
 mod end;
+mod in_order;
 mod inbound;
 mod outbound;
 mod replies;
+mod requests;
 mod socket;
-mod stranger;
 mod timer;
 
 use std::net::SocketAddr;
@@ -27,37 +30,31 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use mainstem_door::{ConnectionInfo, Frame, OutboxReader, Protocol, Reply, Response, outbox};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 pub(crate) use self::crowding::ReplyBytes;
 use self::crowding::Share;
 use self::end::End;
-pub use self::inbound::{FRAME_BYTES_MIN, FrameError, Inbound, LENGTH_BYTES};
+pub use self::inbound::Inbound;
 use self::outbound::{Outbound, SendError, Sent};
 use self::replies::Replies;
 use self::timer::Timer;
 use crate::counters::count;
 use crate::limits::{Budget, Claim, Place};
 use crate::log_limit::LogLimit;
-use crate::protocol::{ConnectionInfo, Protocol, Reply};
 use crate::stop::{Phase, ReactorState};
 
-/// A frame longer than this is counted against the broker's budget.
-const LARGE_FRAME_BYTES: usize = 64 << 10;
-/// What is received ahead while nothing more may be handled: enough to notice that the peer left.
-const READ_AHEAD_BYTES: usize = 64 << 10;
+/// While so much waits for the client to take it, the outbox keeps what it has.
+const PUSH_AHEAD_BYTES: usize = 64 << 10;
 /// What one turn of a connection may receive and send.
 const TURN_BYTES: u64 = 1 << 20;
-/// Requests handled before their replies are sent.
-const TURN_REQUESTS: usize = 16;
-/// A stop waits this long for a long poll to end by itself (Kafka's default `fetch.max.wait.ms` is 500 ms).
+/// A stop waits this long for long polls to end by themselves.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// What all connections of a server share.
-pub(crate) struct Shared<P> {
-    pub protocol: Arc<P>,
-    pub frame_bytes_max: usize,
+/// What all connections of a server share, whatever their protocols.
+pub(crate) struct Shared {
     pub idle: Option<Duration>,
     pub pipelined_requests_max: usize,
     pub output_bytes_max: usize,
@@ -76,11 +73,15 @@ enum FrameClaim {
 pub(crate) struct Connection<P: Protocol> {
     stream: TcpStream,
     peer: SocketAddr,
-    shared: Arc<Shared<P>>,
+    protocol: Arc<P>,
+    shared: Arc<Shared>,
     reactor: Arc<ReactorState>,
-    state: P::Connection,
+    state: Arc<P::Connection>,
     inbound: Inbound,
+    /// The frame at the front of `inbound`, once it is known where it lies.
+    next: Option<Frame>,
     outbound: Outbound,
+    outbox: OutboxReader,
     replies: Replies,
     claim: FrameClaim,
     timer: Timer,
@@ -98,20 +99,24 @@ pub(crate) struct Connection<P: Protocol> {
 impl<P: Protocol> Connection<P> {
     pub fn new(
         stream: TcpStream,
-        peer: SocketAddr,
-        listener: Arc<str>,
-        shared: Arc<Shared<P>>,
+        (peer, listener): (SocketAddr, Arc<str>),
+        protocol: Arc<P>,
+        shared: Arc<Shared>,
         reactor: Arc<ReactorState>,
         place: Place,
     ) -> Self {
         count(&reactor.counters.connections, 1);
+        let (pushes, outbox) = outbox(protocol.outbox_limits());
         Connection {
             stream,
             peer,
-            state: shared.protocol.connect(ConnectionInfo { peer, listener }),
-            inbound: Inbound::new(shared.frame_bytes_max),
+            state: Arc::new(protocol.connect(ConnectionInfo { peer, listener }, pushes)),
+            inbound: Inbound::default(),
+            next: None,
             outbound: Outbound::default(),
-            replies: Replies::default(),
+            outbox,
+            replies: Replies::new(protocol.order(), shared.pipelined_requests_max),
+            protocol,
             claim: FrameClaim::None,
             timer: Timer::new(shared.idle),
             peer_closed: false,
@@ -132,8 +137,11 @@ impl<P: Protocol> Connection<P> {
         let mut stop = std::pin::pin!(reactor.watch());
         let mut registered = None;
         let end = std::future::poll_fn(|cx| {
-            // The waker of a task never changes, so the stop is registered once for each phase, not in each turn.
+            // The waker of a task never changes: it is registered once, for the stop once in each phase, not in each turn.
             let mut phase = reactor.phase();
+            if registered.is_none() {
+                self.outbox.watch(cx.waker());
+            }
             while registered != Some(phase) {
                 stop.set(reactor.watch());
                 let _ = stop.as_mut().poll(cx);
@@ -143,8 +151,11 @@ impl<P: Protocol> Connection<P> {
             self.poll(phase, cx)
         })
         .await;
-        if let End::Frame(FrameError::Stranger(stranger)) = end {
-            stranger.answer(&self.stream);
+        if let End::Protocol(close) = &end
+            && !close.last_words().is_empty()
+        {
+            // Who does not take them does not get them.
+            let _ = self.stream.try_write(close.last_words());
         }
         self.log(&end);
     }
@@ -152,13 +163,13 @@ impl<P: Protocol> Connection<P> {
     fn log(&self, end: &End) {
         let peer = self.peer;
         match end {
-            End::Frame(_) | End::Door(_) | End::Crowded => {
+            End::NoFrame | End::Protocol(_) | End::Crowded => {
                 count(&self.reactor.counters.malformed, 1);
                 if let Some(suppressed) = self.shared.log_limit.admit() {
                     tracing::warn!(%peer, suppressed, "connection closed: {end}");
                 }
             }
-            End::Send(SendError::File { .. } | SendError::FileTooShort { .. } | SendError::TooLong(_)) => {
+            End::Send(SendError::File { .. } | SendError::FileTooShort { .. }) => {
                 if let Some(suppressed) = self.shared.log_limit.admit() {
                     tracing::error!(%peer, suppressed, "connection closed: {end}");
                 }
@@ -172,7 +183,10 @@ impl<P: Protocol> Connection<P> {
         match phase {
             Phase::Serving => {}
             Phase::Draining => {
-                self.drain_deadline.get_or_insert_with(|| Instant::now() + DRAIN_WAIT);
+                if self.drain_deadline.is_none() {
+                    self.drain_deadline = Some(Instant::now() + DRAIN_WAIT);
+                    self.outbox.close();
+                }
             }
             Phase::Ended => return Poll::Ready(End::Stopped),
         }
@@ -201,7 +215,7 @@ impl<P: Protocol> Connection<P> {
         }
         let waits_for_broker =
             !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
-        let wait_deadline = self.drain_deadline.filter(|_| self.replies.in_long_wait());
+        let wait_deadline = self.drain_deadline.filter(|_| self.replies.are_polls());
         self.timer
             .poll_expired(waits_for_broker, wait_deadline, cx)
             .map(|()| if wait_deadline.is_some() { End::Stopped } else { End::Idle })
@@ -211,6 +225,7 @@ impl<P: Protocol> Connection<P> {
     fn advance(&mut self, quota: &mut u64, cx: &mut Context<'_>) -> Result<bool, End> {
         loop {
             self.collect_replies(cx)?;
+            self.collect_pushes()?;
             if !self.outbound.is_empty() {
                 let before = *quota;
                 let sent = self.outbound.poll_send(&self.stream, quota, &self.reactor.counters, cx);
@@ -225,7 +240,7 @@ impl<P: Protocol> Connection<P> {
             if *quota == 0 {
                 return Ok(true);
             }
-            if !handled && !received {
+            if !handled && !received && !self.has_pushes() {
                 return Ok(false);
             }
         }
@@ -237,130 +252,44 @@ impl<P: Protocol> Connection<P> {
             self.active = true;
             match reply {
                 Reply::Nothing => {}
-                Reply::Send(response) => self.outbound.push(response)?,
-                Reply::Close(reason) => {
+                Reply::Send(response) => self.send(response)?,
+                Reply::Close(close) => {
                     self.replies.clear();
-                    self.closing = Some(End::Door(reason));
+                    self.close(End::Protocol(close));
                 }
             }
         }
         Ok(())
     }
 
-    /// Handles the complete frames that may be handled now. Says whether there were any.
-    fn handle_frames(&mut self, quota: &mut u64, cx: &mut Context<'_>) -> bool {
-        let mut handled = 0;
-        while self.closing.is_none() && self.drain_deadline.is_none() && *quota > 0 && handled < TURN_REQUESTS {
-            let frame_len = match self.inbound.frame_len() {
-                Ok(Some(len)) if self.inbound.has_frame(len) => len,
-                Ok(_) => break,
-                Err(error) => {
-                    self.closing = Some(error.into());
-                    self.inbound.clear();
-                    break;
-                }
-            };
-            let pipelined = self.shared.protocol.may_pipeline(&self.inbound.frame_so_far()[..frame_len]);
-            if !self.may_handle(pipelined) || self.poll_claim(frame_len, cx).is_pending() {
-                break;
-            }
-            let claim = match std::mem::replace(&mut self.claim, FrameClaim::None) {
-                FrameClaim::Held(claim) => Some(claim),
-                _ => None,
-            };
-            self.timer.end_frame();
-            let frame = self.inbound.take_frame(frame_len);
-            count(&self.reactor.counters.requests, 1);
-            let outcome = self.shared.protocol.handle(&mut self.state, frame);
-            self.replies.push(outcome, pipelined, frame_len, claim, cx);
-            *quota = quota.saturating_sub(frame_len as u64);
-            handled += 1;
-        }
-        self.active |= handled > 0;
-        handled > 0
+    /// No further request is handled, and no push accepted; what is owed still leaves.
+    fn close(&mut self, end: End) {
+        self.closing = Some(end);
+        self.outbox.close();
     }
 
-    fn may_handle(&self, pipelined: bool) -> bool {
-        if self.replies.is_empty() && self.outbound.is_empty() {
-            return true;
+    /// Moves what nobody asked for into the output, as far as the client takes it.
+    fn collect_pushes(&mut self) -> Result<(), End> {
+        while self.has_pushes()
+            && let Some(response) = self.outbox.take()
+        {
+            self.send(response)?;
         }
-        pipelined && self.may_receive_more()
+        Ok(())
     }
 
-    /// Whether it makes sense to receive further requests.
-    fn may_receive_more(&self) -> bool {
-        if self.replies.is_empty() && self.outbound.is_empty() {
-            return true;
-        }
-        self.replies.has_room(self.shared.pipelined_requests_max)
-            && self.outbound.held_bytes() < self.shared.output_bytes_max
+    fn has_pushes(&self) -> bool {
+        !self.outbox.is_empty() && self.outbound.held_bytes() < PUSH_AHEAD_BYTES
     }
 
-    /// `Ready` when the next frame, of `frame_len` bytes, is covered by the budget.
-    fn poll_claim(&mut self, frame_len: usize, cx: &mut Context<'_>) -> Poll<()> {
-        if frame_len <= LARGE_FRAME_BYTES {
-            return Poll::Ready(());
-        }
-        loop {
-            match &mut self.claim {
-                FrameClaim::Held(_) => return Poll::Ready(()),
-                FrameClaim::None => {
-                    self.claim = match self.shared.budget.try_claim(frame_len) {
-                        Some(claim) => FrameClaim::Held(claim),
-                        None => FrameClaim::Waiting(Box::pin(self.shared.budget.claim(frame_len))),
-                    };
-                }
-                FrameClaim::Waiting(future) => match std::task::ready!(future.as_mut().poll(cx)) {
-                    Some(claim) => self.claim = FrameClaim::Held(claim),
-                    // The budget is never closed while connections run.
-                    None => return Poll::Pending,
-                },
-            }
-            if matches!(self.claim, FrameClaim::Held(_)) {
-                self.timer.start_frame(frame_len);
-            }
-        }
-    }
-
-    /// Receives what may be received now. Says whether anything was.
-    fn receive(&mut self, quota: &mut u64, cx: &mut Context<'_>) -> Result<bool, End> {
-        if self.peer_closed || self.closing.is_some() || self.drain_deadline.is_some() {
-            return Ok(false);
-        }
-        // A length that is wrong is met, and reported, by the handling of frames.
-        let Ok(frame_len) = self.inbound.frame_len() else { return Ok(true) };
-        let free = self.may_receive_more()
-            && match frame_len {
-                None => true,
-                Some(len) => !self.inbound.has_frame(len) && self.poll_claim(len, cx).is_ready(),
-            };
-        let limit = if free { usize::MAX } else { READ_AHEAD_BYTES };
-        if self.inbound.len() >= limit {
-            return Ok(false);
-        }
-        let guess_long = self.shared.budget.free_bytes() >= TURN_BYTES;
-        match self.inbound.poll_fill(&mut self.stream, limit, guess_long, cx) {
-            Poll::Pending => {
-                self.inbound.release_if_empty();
-                Ok(false)
-            }
-            Poll::Ready(Ok(0)) => {
-                self.peer_closed = true;
-                Ok(true)
-            }
-            Poll::Ready(Ok(received)) => {
-                count(&self.reactor.counters.received_bytes, received as u64);
-                *quota = quota.saturating_sub(received as u64);
-                self.active |= matches!(self.claim, FrameClaim::Held(_));
-                Ok(true)
-            }
-            Poll::Ready(Err(error)) => Err(End::Receive(error)),
-        }
+    fn send(&mut self, response: Response) -> Result<(), End> {
+        let (protocol, bytes) = (&self.protocol, response.len());
+        self.outbound.push(response, |head| protocol.put_head(bytes, head)).map_err(End::Protocol)
     }
 
     /// Why the connection is at its end, if it is. Called when nothing more can be done in this turn.
     fn finished(&mut self) -> Option<End> {
-        if self.peer_closed && self.replies.in_long_wait() {
+        if self.peer_closed && self.replies.are_polls() {
             return Some(End::PeerClosed);
         }
         if !self.replies.is_empty() || !self.outbound.is_empty() {
@@ -373,13 +302,14 @@ impl<P: Protocol> Connection<P> {
             return Some(End::Stopped);
         }
         // With a claim that waits, a complete frame may still be handled.
-        let complete = matches!(self.inbound.frame_len(), Ok(Some(len)) if self.inbound.has_frame(len));
+        let complete = self.next.is_some_and(|frame| self.inbound.has(frame));
         (self.peer_closed && !complete).then_some(End::PeerClosed)
     }
 
     fn report_held(&mut self) {
-        self.share.report(self.outbound.held_bytes(), &self.shared.reply_bytes);
-        let held = (self.inbound.held_bytes() + self.outbound.held_bytes() + self.replies.request_bytes()) as u64;
+        let output = self.outbound.held_bytes() + self.outbox.held_bytes();
+        self.share.report(output, &self.shared.reply_bytes);
+        let held = (self.inbound.held_bytes() + output + self.replies.request_bytes()) as u64;
         if held != self.held_reported {
             // Wraps where it shrinks: the sum is right.
             count(&self.reactor.counters.held_bytes, held.wrapping_sub(self.held_reported));

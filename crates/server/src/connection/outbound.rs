@@ -10,7 +10,8 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use mainstem_door::{Chunk, Close, Response};
 use mainstem_env::{FileSlice, Residency};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -19,7 +20,6 @@ use tokio::task::JoinHandle;
 use super::cold::{ReadBehind, Warmed, warm};
 use super::socket::write_gathered;
 use crate::counters::{Counters, count};
-use crate::protocol::{Chunk, Response};
 
 /// Bytes shorter than this are copied together instead of taking a place of their own in a gathered write.
 const COPY_BYTES_MAX: usize = 1024;
@@ -39,8 +39,6 @@ pub(crate) enum SendError {
     File { position: u64, error: io::Error },
     #[error("a log file ends before {position}, inside of a reply")]
     FileTooShort { position: u64 },
-    #[error("a reply of {0} bytes does not fit into a frame")]
-    TooLong(u64),
 }
 
 #[derive(Debug)]
@@ -91,12 +89,15 @@ impl Outbound {
         self.warming.is_some()
     }
 
-    /// Queues a response behind what is there.
-    pub fn push(&mut self, response: Response) -> Result<(), SendError> {
-        let total: u64 = response.chunks.iter().map(chunk_len).sum();
-        let length = i32::try_from(total).map_err(|_| SendError::TooLong(total))?;
-        self.tail.put_i32(length);
-        self.held_bytes += 4;
+    /// Queues a response behind what is there, and in front of it what `put_head` puts there.
+    pub fn push(
+        &mut self,
+        response: Response,
+        put_head: impl FnOnce(&mut BytesMut) -> Result<(), Close>,
+    ) -> Result<(), Close> {
+        let before = self.tail.len();
+        put_head(&mut self.tail)?;
+        self.held_bytes += self.tail.len() - before;
         for chunk in response.chunks {
             match chunk {
                 Chunk::Bytes(bytes) => self.push_bytes(bytes),
@@ -284,13 +285,6 @@ impl Outbound {
             }
             Err(error) => Err(SendError::Socket(error)),
         }
-    }
-}
-
-fn chunk_len(chunk: &Chunk) -> u64 {
-    match chunk {
-        Chunk::Bytes(bytes) => bytes.len() as u64,
-        Chunk::File(slice) => slice.len,
     }
 }
 

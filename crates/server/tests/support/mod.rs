@@ -14,11 +14,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use mainstem_door::{Chunk, Close, ConnectionInfo, Frame, Handled, Outbox, Protocol, Reply, Response};
 use mainstem_env::{Advice, File, FileSlice, Residency};
-use mainstem_server::{
-    BoundFront, Chunk, CloseReason, ConnectionInfo, FrontConfig, Handled, Listen, Protocol, Reply, Response,
-    RunningFront,
-};
+use mainstem_server::{BoundFront, FrontConfig, Listen, RunningFront};
 use tokio::sync::oneshot;
 
 /// Nothing in these tests takes this long, unless it is broken.
@@ -38,8 +36,13 @@ pub const SLICES: i16 = 4;
 pub const SILENT: i16 = 5;
 /// Ends the connection.
 pub const CLOSE: i16 = 6;
+/// A held request that is work under way.
+pub const WORK: i16 = 7;
 
-#[derive(Default)]
+/// What is said to who sends no frame.
+pub const LAST_WORDS: &[u8] = b"no frame";
+
+/// Four bytes of length, as Kafka's frames have, and replies in order.
 pub struct FakeDoor {
     /// Correlation ids in the order in which they were handled.
     pub handled: Mutex<Vec<i32>>,
@@ -49,9 +52,24 @@ pub struct FakeDoor {
     pub drained: AtomicUsize,
     /// The end of the server answers all that is held.
     pub release_on_drain: bool,
+    pub frame_bytes_max: usize,
 }
 
-struct Wait {
+impl Default for FakeDoor {
+    fn default() -> Self {
+        FakeDoor {
+            handled: Mutex::default(),
+            held: Mutex::default(),
+            waits: Arc::default(),
+            slices: Mutex::default(),
+            drained: AtomicUsize::new(0),
+            release_on_drain: false,
+            frame_bytes_max: 100 << 20,
+        }
+    }
+}
+
+pub struct Wait {
     receiver: oneshot::Receiver<()>,
     reply: Option<Reply>,
     waits: Arc<AtomicUsize>,
@@ -90,29 +108,47 @@ impl FakeDoor {
         self.waits.load(SeqCst)
     }
 
-    fn hold(&self, correlation: i32) -> Handled {
+    fn hold(&self, correlation: i32) -> Pin<Box<Wait>> {
         let (sender, receiver) = oneshot::channel();
         self.held.lock().unwrap().insert(correlation, sender);
         self.waits.fetch_add(1, SeqCst);
         let reply = Some(answer(correlation, Vec::new()));
-        Handled::Waiting(Box::pin(Wait { receiver, reply, waits: Arc::clone(&self.waits) }))
+        Box::pin(Wait { receiver, reply, waits: Arc::clone(&self.waits) })
     }
 }
 
 impl Protocol for FakeDoor {
     type Connection = ConnectionInfo;
 
-    fn connect(&self, info: ConnectionInfo) -> ConnectionInfo {
+    fn connect(&self, info: ConnectionInfo, _outbox: Outbox) -> ConnectionInfo {
         info
     }
 
-    fn handle(&self, _connection: &mut ConnectionInfo, frame: Bytes) -> Handled {
+    fn frame(&self, _connection: &ConnectionInfo, received: &[u8]) -> Result<Option<Frame>, Close> {
+        let Some(length) = received.first_chunk::<4>() else { return Ok(None) };
+        match usize::try_from(i32::from_be_bytes(*length)) {
+            Ok(body) if (8..=self.frame_bytes_max).contains(&body) => Ok(Some(Frame { head: 4, body })),
+            _ => Err(Close::with_last_words("no frame", Bytes::from_static(LAST_WORDS))),
+        }
+    }
+
+    fn put_head(&self, response_bytes: u64, head: &mut BytesMut) -> Result<(), Close> {
+        head.put_i32(i32::try_from(response_bytes)?);
+        Ok(())
+    }
+
+    fn handle(&self, _connection: &Arc<ConnectionInfo>, frame: Bytes) -> Handled {
         let key = i16::from_be_bytes(frame[0..2].try_into().unwrap());
         let correlation = i32::from_be_bytes(frame[4..8].try_into().unwrap());
         let payload = frame.slice(8..);
         self.handled.lock().unwrap().push(correlation);
         Handled::Ready(match key {
-            PRODUCE | LONG_POLL => return self.hold(correlation),
+            PRODUCE => return Handled::Confirming(self.hold(correlation)),
+            LONG_POLL => return Handled::Polling(self.hold(correlation)),
+            WORK => {
+                let work = self.hold(correlation);
+                return Handled::working(work);
+            }
             ECHO => answer(correlation, vec![Chunk::Bytes(payload)]),
             ZEROS => answer(
                 correlation,
@@ -130,7 +166,7 @@ impl Protocol for FakeDoor {
                 )
             }
             SILENT => Reply::Nothing,
-            _ => Reply::Close(CloseReason::UnknownApi(key)),
+            _ => Reply::close(Close::new("an unknown request")),
         })
     }
 

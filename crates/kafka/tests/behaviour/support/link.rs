@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mainstem_kafka::{Chunk, Connection, Door, Handled, Reply};
+use mainstem_door::{Chunk, Handled, Reply};
+use mainstem_kafka::{Connection, Door};
 use mainstem_kafka_wire::messages::{ApiVersionsRequest, ResponseHeader};
 use mainstem_kafka_wire::{Message, Reader, encode_request, response_header_version};
 use tokio::runtime::Runtime;
@@ -26,7 +27,7 @@ pub struct Link {
 }
 
 enum End {
-    Door { door: Arc<Door>, runtime: Arc<Runtime>, connection: Connection, closed: bool },
+    Door { door: Arc<Door>, runtime: Arc<Runtime>, connection: Arc<Connection>, closed: bool },
     Socket(TcpStream),
 }
 
@@ -176,8 +177,8 @@ impl Link {
                         *closed = outcome == Outcome::Closed;
                         State::Ended(outcome)
                     }
-                    Handled::Waiting(future) | Handled::Working(future) => {
-                        let handle = runtime.spawn(future);
+                    promised => {
+                        let handle = runtime.spawn(promised.reply());
                         settle(runtime);
                         State::Waiting(handle)
                     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mainstem_broker::Broker;
+use mainstem_door::ConnectionInfo;
 use mainstem_env::{Clock, ManualClock, MemFs, RealClock, SeededRng};
-use mainstem_kafka::{Connection, ConnectionInfo, Door};
+use mainstem_kafka::{Connection, Door};
 use mainstem_kafka_wire::Message;
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_store::StoreEnv;
@@ -118,9 +119,9 @@ impl Node {
         Link::door(self)
     }
 
-    pub(super) fn connection(&self) -> Connection {
+    pub(super) fn connection(&self) -> Arc<Connection> {
         let peer = "127.0.0.1:50000".parse().unwrap();
-        self.door.connection(ConnectionInfo { peer, listener: "PLAINTEXT".into() })
+        Arc::new(self.door.connection(ConnectionInfo { peer, listener: "PLAINTEXT".into() }))
     }
 
     /// Sends a request on a connection of its own and gives the answer.

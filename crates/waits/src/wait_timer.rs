@@ -22,7 +22,7 @@ const COMPANY_FROM: Duration = Duration::from_millis(160);
 static FIRST_TICK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// When a wait that begins now ends.
-pub(crate) fn end_of_wait(wait: Duration) -> Instant {
+pub fn end_of_wait(wait: Duration) -> Instant {
     let first = *FIRST_TICK;
     let end = Instant::now() + wait;
     if wait < COMPANY_FROM {
@@ -35,10 +35,10 @@ pub(crate) fn end_of_wait(wait: Duration) -> Instant {
 
 /// The wait was over before the event came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimeOver;
+pub struct TimeOver;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WaitTimer {
+pub struct WaitTimer {
     kept: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,
 }
 

@@ -1,8 +1,6 @@
 //! Clients of other protocols: told apart by what they begin with, so that they, or the log, get a word of help.
 
-use tokio::net::TcpStream;
-
-use super::inbound::LENGTH_BYTES;
+use crate::framing::LENGTH_BYTES;
 
 /// A protocol that is none of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,11 +31,11 @@ impl Stranger {
         }
     }
 
-    /// Says what is wrong in the stranger's own language, if there is room for it right now.
-    pub(super) fn answer(self, stream: &TcpStream) {
-        if self == Stranger::Http {
-            // Who does not take it does not get it.
-            let _ = stream.try_write(HTTP_ANSWER);
+    /// Says what is wrong in the stranger's own language, if we know a word of it.
+    pub fn answer(self) -> &'static [u8] {
+        match self {
+            Stranger::Http => HTTP_ANSWER,
+            Stranger::Tls => b"",
         }
     }
 }
