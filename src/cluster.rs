@@ -26,14 +26,16 @@ const UNKNOWN_TOPIC_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ClusterOptions {
-    /// A broker, or several parted by commas: one that answers is enough [env: MAINSTEM_BOOTSTRAP=] [default: the profile's,
-    /// else 127.0.0.1:9092]
+    /// A broker, or several separated by commas; one that answers is enough [env: MAINSTEM_BOOTSTRAP=] [default: the
+    /// profile's, else 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_bootstrap)]
     bootstrap_server: Option<String>,
-    /// A cluster by its name in ~/.config/mainstem/config.toml, or the file that MAINSTEM_CONFIG names [env: MAINSTEM_PROFILE=]
+    /// A cluster by its name in ~/.config/mainstem/config.toml, or in the file that MAINSTEM_CONFIG names
+    /// [env: MAINSTEM_PROFILE=]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// How long brokers may take, attempts included: 10s, 500ms, 2m; a bare number is seconds [default: the profile's, else 30s]
+    /// How long brokers may take, including retries: 10s, 500ms, 2m; a number alone means seconds [default: the
+    /// profile's, else 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     timeout: Option<Duration>,
     #[arg(skip)]
@@ -139,7 +141,7 @@ impl ClusterOptions {
         match error {
             ProduceError::Client(error) => self.explain_topic(topic, error),
             ProduceError::TooLarge { size, limit } => {
-                anyhow!("a record of {size} bytes is more than this command sends ({limit} bytes)")
+                anyhow!("a record has {size} bytes; this command sends at most {limit} bytes")
             }
             ProduceError::TimedOut { .. } | ProduceError::Expired { .. } => {
                 anyhow!("{error}; check the broker, or raise --timeout")
@@ -163,7 +165,7 @@ impl ClusterOptions {
     pub fn explain_subject(&self, subject: &str, error: ClientError) -> anyhow::Error {
         match error {
             ClientError::Broker { code, message, .. } => anyhow!("{subject}: {message} ({code})"),
-            ClientError::UnknownBroker { .. } => anyhow!("{subject}: the cluster has no such broker now"),
+            ClientError::UnknownBroker { .. } => anyhow!("{subject}: the cluster has no such broker at the moment"),
             other => self.explain(other),
         }
     }
@@ -172,7 +174,7 @@ impl ClusterOptions {
     pub fn explain_group(&self, group: &str, error: ClientError) -> anyhow::Error {
         match (error.code(), error) {
             (Some(ErrorCode::GROUP_ID_NOT_FOUND), _) => {
-                anyhow!("there is no group {group}: `mainstem group list` shows those that exist")
+                anyhow!("group {group} does not exist: `mainstem group list` shows the groups that exist")
             }
             (Some(ErrorCode::NON_EMPTY_GROUP), _) => anyhow!(
                 "group {group} has members: stop its consumers first; `mainstem group describe {group}` shows them \

@@ -12,8 +12,8 @@ impl Interrupt {
     /// From now on the signals end nothing by themselves.
     pub fn watch() -> anyhow::Result<Self> {
         Ok(Interrupt {
-            interrupt: signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?,
-            terminate: signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot handle SIGINT")?,
+            terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,
         })
     }
 

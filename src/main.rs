@@ -23,25 +23,25 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem serve                      a broker on 127.0.0.1:9092
+  mainstem serve                      starts a broker on 127.0.0.1:9092
   mainstem topic create orders --partitions 3
   echo 'two of them' | mainstem produce orders --key 42
   mainstem consume orders --from beginning --format json
-  mainstem group describe billing     its members, offsets and lag
-  mainstem help produce               everything about one command
+  mainstem group describe billing     shows members, offsets and lag
+  mainstem help produce               explains one command in full
 
 Exit codes:
-  0  success, an orderly stop, or the reader of the output has gone
+  0  success, an orderly stop, or the reader of the output has closed it
   1  an error; the last line on standard error says what happened and what to do
-  2  the command line could not be understood";
+  2  the command line is wrong";
 
-/// A message broker for Kafka clients, in one binary: the broker, and the commands that work with it.
+/// A message broker for Kafka clients: one binary with the broker and its commands.
 #[derive(Debug, Parser)]
 #[command(name = "mainstem", version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
-    /// Colours in text for people; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colours in text output; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }

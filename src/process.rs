@@ -72,7 +72,7 @@ pub fn end_with_parent(parent: u32) -> anyhow::Result<()> {
         use rustix::process::{Signal, getppid, set_parent_process_death_signal};
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let now = getppid().map_or(0, |process| process.as_raw_nonzero().get() as u32);
-        anyhow::ensure!(now == parent, "the process {parent}, which started this one, has ended");
+        anyhow::ensure!(now == parent, "process {parent}, which started this process, has ended");
     }
     Ok(())
 }

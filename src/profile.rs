@@ -47,7 +47,9 @@ pub fn find(name: Option<&str>) -> anyhow::Result<Option<Chosen>> {
     let named = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let Some(path) = named.clone().or_else(usual_path) else {
         return match name {
-            Some(name) => bail!("there is no profile {name}: no {FILE_VARIABLE} and no HOME says where its file is"),
+            Some(name) => bail!(
+                "profile {name} cannot be found: neither {FILE_VARIABLE} nor HOME is set, so the file of profiles is unknown"
+            ),
             None => Ok(None),
         };
     };
@@ -71,7 +73,8 @@ fn usual_path() -> Option<PathBuf> {
 }
 
 fn choose(text: &str, path: &Path, name: Option<&str>) -> anyhow::Result<Option<Chosen>> {
-    let file: File = toml::from_str(text).with_context(|| format!("{} cannot be understood", path.display()))?;
+    let file: File =
+        toml::from_str(text).with_context(|| format!("{} is not a valid file of profiles", path.display()))?;
     let Some(name) = name.or(file.profile.as_deref()) else { return Ok(None) };
     let Some(profile) = file.profiles.get(name) else {
         let known: Vec<_> = file.profiles.keys().map(String::as_str).collect();
@@ -106,6 +109,9 @@ mod tests {
         let error = |text, name| format!("{:#}", chosen(text, name).unwrap_err());
         assert_eq!(error(TEXT, Some("love")), "config.toml has no profile love; it has: dev, live");
         let unknown = error("[profiles.dev]\nbootstrap = \"a:1\"\n", None);
-        assert!(unknown.starts_with("config.toml cannot be understood") && unknown.contains("bootstrap"), "{unknown}");
+        assert!(
+            unknown.starts_with("config.toml is not a valid file of profiles") && unknown.contains("bootstrap"),
+            "{unknown}"
+        );
     }
 }

@@ -216,7 +216,7 @@ fn groups_are_listed_described_and_deleted_with_their_offsets() {
     assert!(line.contains("has no offsets of bills"), "{line}");
     for command in [&["describe", "absent"][..], &["delete", "absent"], &["delete-offsets", "absent", "--topic", "t"]] {
         let line = broker.failure(&[&["group"], command].concat());
-        assert!(line.starts_with("mainstem: there is no group absent: "), "{command:?}: {line}");
+        assert!(line.starts_with("mainstem: group absent does not exist: "), "{command:?}: {line}");
     }
     assert_eq!(
         broker.run(&["group", "delete", "billing", "absent", "--if-exists"]),
@@ -269,7 +269,10 @@ fn settings_of_brokers_show_every_place_that_has_a_value() {
     assert_eq!(of(&["--topic", "orders"], "cleanup.policy").unwrap()["value"], "compact");
 
     for (arguments, part) in [
-        (&["--broker", "77", "--set", "log.retention.ms=1"][..], "broker 77: the cluster has no such broker now"),
+        (
+            &["--broker", "77", "--set", "log.retention.ms=1"][..],
+            "broker 77: the cluster has no such broker at the moment",
+        ),
         (&["--topic", "absent", "--set", "retention.ms=1"], "there is no topic absent"),
         (&["--broker", "1", "--set", "node.id=5"], "node.id"),
     ] {

@@ -280,7 +280,7 @@ fn somebody_else_s_records_end_a_copy() {
     clusters.produce(1);
     let output = clusters.copy(&[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(last_line(&output).contains("somebody else writes to the destination"), "{output:?}");
+    assert!(last_line(&output).contains("another program writes to the destination"), "{output:?}");
 
     std::fs::remove_file(clusters.state_file()).unwrap();
     let line = last_line(&clusters.copy(&[]));

@@ -8,7 +8,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   source <(mainstem completions bash)                                        in ~/.bashrc
-  mainstem completions zsh > ~/.zfunc/_mainstem                              a folder of fpath
+  mainstem completions zsh > ~/.zfunc/_mainstem                              in a folder of fpath
   mainstem completions fish > ~/.config/fish/completions/mainstem.fish";
 
 /// Print the completions for a shell.

@@ -17,31 +17,34 @@ Examples:
   mainstem dump --transactions /var/lib/mainstem/__transaction_state-3
   mainstem dump --output json /var/lib/mainstem/__cluster_metadata-0 | jq 'select(.type == \"TopicRecord\")'
 
-A file is known by its name, and by the folder that it is in; a folder stands for the files in it. Works on the files of a \
-Kafka, and on those of a running broker, whose last bytes may be on their way.
+The command recognizes a file by its name and its folder. A folder stands for all files in it. Files of a Kafka work, \
+too. Files of a running broker work, but their last bytes may not be complete.
 
-Output: for each file a line `file`, then its pieces; `damage` says where a file is not what it should be. With --output \
-json one object a line, with `file` and `kind`.
+Output: for each file a line `file`, then its parts. A line `damage` shows where a file is damaged. With --output \
+json, each line is one object with `file` and `kind`.
 
-Exit codes: 0; 1 if a file is damaged or cannot be read; 2 for a wrong command line.";
+Exit codes:
+  0  no damage
+  1  a file is damaged or cannot be read
+  2  the command line is wrong";
 
-/// Show what is in files of a data folder.
+/// Show the content of files in a data folder.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Dump {
     /// Files, or folders of files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Show the records of every batch, too
+    /// Also show the records of every batch
     #[arg(long)]
     records: bool,
-    /// Show what the records of __consumer_offsets say: committed offsets and groups
+    /// Decode the records of __consumer_offsets: committed offsets and groups
     #[arg(long)]
     offsets: bool,
-    /// Show what the records of __transaction_state say: transactional ids and their transactions
+    /// Decode the records of __transaction_state: transactional ids and their transactions
     #[arg(long)]
     transactions: bool,
-    /// How to tell the result; JSON is one object a line
+    /// Format of the result; JSON is one object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }
@@ -95,7 +98,7 @@ fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        let failed = || format!("{} cannot be listed", folder.display());
+        let failed = || format!("cannot list {}", folder.display());
         for entry in std::fs::read_dir(&folder).with_context(failed)? {
             let entry = entry.with_context(failed)?;
             if entry.file_type().with_context(failed)?.is_dir() {

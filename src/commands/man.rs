@@ -16,7 +16,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Man {
-    /// The folder; it is made if it does not exist
+    /// The folder; the command creates it if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -24,11 +24,11 @@ pub struct Man {
 impl Man {
     pub fn run(self) -> anyhow::Result<()> {
         let shown = self.folder.display();
-        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make the folder {shown}"))?;
+        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot create the folder {shown}"))?;
         // `help` describes what the other pages do.
         let command = crate::CommandLine::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &self.folder).with_context(|| format!("cannot write pages to {shown}"))?;
-        output::note(&format!("manual pages written to {shown}: mainstem.1, and one a command"));
+        output::note(&format!("manual pages written to {shown}: mainstem.1, and one for each command"));
         Ok(())
     }
 }

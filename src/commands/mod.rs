@@ -28,7 +28,7 @@ use crate::output::{OutputFormat, note};
 /// Options of the commands that administer a cluster.
 #[derive(Debug, Args)]
 struct Common {
-    /// How to tell the result
+    /// Format of the result
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
     #[command(flatten)]
@@ -37,7 +37,7 @@ struct Common {
 
 /// The runtime of a command that talks to brokers: one thread, which ends with the command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime does not start")
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
 /// `key=value`; the value may be empty and may hold more `=`.

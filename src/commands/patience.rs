@@ -28,7 +28,7 @@ impl Patience {
             return false;
         }
         let since = *self.failing_since.get_or_insert_with(|| {
-            note(&format!("mainstem: {error}; trying again for {} s", self.most.as_secs_f64()));
+            note(&format!("mainstem: {error}; retrying for {} s", self.most.as_secs_f64()));
             Instant::now()
         });
         since.elapsed() < self.most

@@ -27,7 +27,7 @@ impl Position {
         if let Ok(offset) = text.parse::<i64>() {
             return match offset {
                 0.. => Ok(Position::Offset(Offset(offset))),
-                _ => Err(format!("{text} is no offset; a time ago has a unit, for example {text}m")),
+                _ => Err(format!("{text} is not an offset; a time ago needs a unit, for example {text}m")),
             };
         }
         let time = text.parse::<Timestamp>().ok().or_else(|| ago(text, now));

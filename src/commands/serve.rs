@@ -28,20 +28,23 @@ Examples:
   mainstem serve --data-dir /var/lib/mainstem --listen 0.0.0.0:9092 \\
       --set advertised.listeners=PLAINTEXT://my-host:9092
   mainstem serve --config server.toml --set mainstem.durability=disk
-  mainstem serve --data-dir /var/lib/kafka      the folder of a stopped one-node Kafka
+  mainstem serve --data-dir /var/lib/kafka      continues the folder of a stopped one-node Kafka
 
-Output: version, addresses, data folder, durability, what recovery did, and `ready` last; the log goes to standard \
-error.
+Output: version, addresses, data folder, durability, what recovery did. The last line is `ready`.
 
-Exit codes: 0 after an orderly stop; 1 when the start failed (the last line on standard error says why, with key, \
-value and reason if a setting is wrong) and when a second signal cut the stop short; 2 for a wrong command line.";
+Exit codes:
+  0  an orderly stop
+  1  the start failed, or a second signal cut the stop short; the last line on standard error says why
+  2  the command line is wrong";
 
 /// Run a broker.
 ///
-/// Settings come from the command line, then from environment variables (MAINSTEM_ and the key in capitals with
-/// underscores, for example MAINSTEM_LOG_RETENTION_HOURS), then from the file, then from Kafka's defaults. They bear Kafka's names;
-/// those of Mainstem alone begin with `mainstem.`. SIGTERM or SIGINT stops the broker in order, a second one at once.
-/// MAINSTEM_LOG sets what is logged to standard error, for example MAINSTEM_LOG=debug.
+/// Settings have Kafka's names; those that only Mainstem has begin with `mainstem.`. A setting comes from the first of
+/// these that has it: the command line; an environment variable (MAINSTEM_ and the key in capitals with underscores,
+/// for example MAINSTEM_LOG_RETENTION_HOURS); the configuration file; the defaults.
+///
+/// The first SIGTERM or SIGINT stops the broker in order, the second one at once. MAINSTEM_LOG sets the log level, for
+/// example MAINSTEM_LOG=debug. The log goes to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Serve {
@@ -51,13 +54,13 @@ pub struct Serve {
     /// The folder that holds all data (log.dirs) [default: ./mainstem-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// The address to listen on, port 0 for any free one (listeners) [default: 127.0.0.1:9092]
+    /// The address to listen on; port 0 takes any free port (listeners) [default: 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
     /// One setting; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How long an orderly stop waits for requests under way, in seconds (mainstem.grace.ms) [default: 10]
+    /// How long an orderly stop waits for requests in flight, in seconds (mainstem.grace.ms) [default: 10]
     #[arg(long, value_name = "SECONDS")]
     grace: Option<u32>,
     /// End at once, without order, when this process ends, which is the one that started it
@@ -68,7 +71,7 @@ pub struct Serve {
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
         self.end_with.map_or(Ok(()), process::end_with_parent)?;
-        logging::start().with_context(|| format!("{} is no filter for log lines", logging::FILTER_VARIABLE))?;
+        logging::start().with_context(|| format!("{} is not a valid log filter", logging::FILTER_VARIABLE))?;
         let config = read_config(&self.settings()?)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
@@ -110,7 +113,7 @@ fn watch_signals(server: &RunningServer) -> anyhow::Result<mpsc::Receiver<&'stat
     let (sender, receiver) = mpsc::channel();
     let _context = server.runtime().enter();
     for (kind, name) in [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT")] {
-        let mut signals = signal(kind).with_context(|| format!("{name} cannot be handled"))?;
+        let mut signals = signal(kind).with_context(|| format!("cannot handle {name}"))?;
         let sender = sender.clone();
         server.runtime().spawn(async move { while signals.recv().await.is_some() && sender.send(name).is_ok() {} });
     }
@@ -130,7 +133,7 @@ fn wait_for_signal(server: &RunningServer, signals: &mpsc::Receiver<&'static str
                 wait = TRAFFIC_INTERVAL;
             }
             Err(mpsc::RecvTimeoutError::Timeout) => traffic.look(server.totals()),
-            received => return received.context("the reactors ended by themselves"),
+            received => return received.context("the reactors ended unexpectedly"),
         }
     }
 }
@@ -148,7 +151,7 @@ fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>)
         match done.recv_timeout(Duration::from_millis(20)) {
             Ok(drained) => {
                 tracing::info!(
-                    "stopped: {} connections closed, {} of them cut, logs closed",
+                    "stopped: closed {} connections, {} of them after the grace period; closed all logs",
                     drained.connections,
                     drained.cut
                 );
@@ -158,11 +161,11 @@ fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>)
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 // A thread that panicked has said so itself.
                 let _ = stopping.join();
-                anyhow::bail!("the stop failed: the next start will check the logs");
+                anyhow::bail!("the stop failed; the next start will check the logs");
             }
         }
         if let Ok(name) = signals.try_recv() {
-            tracing::warn!("{name} again: the process ends at once, the next start will check the logs");
+            tracing::warn!("second signal {name}: the process ends at once; the next start will check the logs");
             std::process::exit(1);
         }
     }

@@ -16,22 +16,26 @@ Examples:
   mainstem verify --data-dir /var/lib/mainstem
   mainstem verify --data-dir /mnt/snapshot --output json | jq 'select(.kind == \"finding\")'
 
-Reads every log, makes every file that is made from logs again in memory, and compares. Nothing is changed. The broker \
-must be stopped; of a running one, check a snapshot of the file system. Works on the folder of a stopped Kafka, too.
+The command reads every log, rebuilds in memory every file that is derived from logs, and compares. It changes nothing. \
+The broker must be stopped; for a running broker, check a snapshot of the file system. The folder of a stopped Kafka \
+works, too.
 
-Output: a line for each finding, with the offsets that are damaged or missing; notes say what the next start sets right by \
-itself. With --output json one object a line: `finding`, `note`, and `summary` last.
+Output: a line for each finding, with the damaged or missing offsets. A note names something that the next start repairs. \
+With --output json, each line is one object: `finding`, `note`, and a `summary` as the last line.
 
-Exit codes: 0 all is sound; 1 there are findings; 2 the folder could not be checked, or is in use, or a wrong command line.";
+Exit codes:
+  0  the folder is sound
+  1  there are findings
+  2  the folder could not be checked or is in use, or the command line is wrong";
 
-/// Check a data folder, and say which offsets of which topic are damaged or missing.
+/// Check a data folder and report damaged and missing offsets of each topic.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
     /// The folder of a stopped broker (log.dirs)
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// How to tell the result; JSON is one object a line
+    /// Format of the result; JSON is one object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }

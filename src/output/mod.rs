@@ -27,7 +27,7 @@ pub struct ReaderGone;
 
 impl std::fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the reader of the output has gone")
+        f.write_str("the reader of the output has closed it")
     }
 }
 
@@ -83,7 +83,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Writes one JSON document, indented.
 pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(document).context("the result cannot be written as JSON")?;
+    let text = serde_json::to_string_pretty(document).context("cannot write the result as JSON")?;
     print(&format!("{text}\n"))
 }
 

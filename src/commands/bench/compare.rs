@@ -16,8 +16,8 @@ const OPTIONS: [&str; 5] = ["producers", "consumers", "partitions", "topics", "s
 
 #[derive(Debug, Clone, Args)]
 pub struct CompareOptions {
-    /// Measure once for each value, side by side: `producers`, `consumers`, `partitions`, `topics`, `size`, or a setting of the topic,
-    /// for example mainstem.layout=partition,shared
+    /// Measure once for each value and compare. NAME is `producers`, `consumers`, `partitions`, `topics`, `size`, or a
+    /// setting of the topic, for example mainstem.layout=partition,shared
     #[arg(long, value_name = "NAME=VALUE,VALUE…", value_parser = parse)]
     compare: Option<Comparison>,
 }
@@ -36,7 +36,7 @@ fn parse(text: &str) -> Result<Comparison, String> {
         return Err(wrong());
     }
     if !OPTIONS.contains(&name) && !name.contains('.') {
-        return Err(format!("{name} is neither a setting of topics nor one of {}", OPTIONS.join(", ")));
+        return Err(format!("{name} is neither a topic setting nor one of {}", OPTIONS.join(", ")));
     }
     Ok(Comparison { name: name.to_owned(), values })
 }
@@ -111,7 +111,7 @@ fn with<B: Measurement>(bench: &B, name: &str, value: &str) -> anyhow::Result<B>
     let mut bench = bench.clone();
     let number = |most: u32| match value.parse::<u32>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
-        _ => Err(Usage(format!("--compare {name}: {value} is no number from 1 to {most}"))),
+        _ => Err(Usage(format!("--compare {name}: {value} is not a number from 1 to {most}"))),
     };
     let own_topic = bench.common().topic.is_none();
     match name {
@@ -122,7 +122,7 @@ fn with<B: Measurement>(bench: &B, name: &str, value: &str) -> anyhow::Result<B>
             None => return Err(Usage("--compare consumers: only `bench consume` has them".to_owned()).into()),
         },
         _ if !own_topic => {
-            return Err(Usage(format!("--compare {name} needs topics of its own: leave out --topic")).into());
+            return Err(Usage(format!("--compare {name} creates its own topics: leave out --topic")).into());
         }
         "partitions" => bench.common_mut().partitions = number(100_000)? as i32,
         "topics" => bench.common_mut().topics = number(10_000)?,

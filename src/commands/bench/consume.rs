@@ -17,23 +17,23 @@ use crate::cluster::parse_timeout;
 
 const COUNT_DEFAULT: u64 = 1_000_000;
 
-/// Read topics as fast as possible; without --topic, some that are filled first.
+/// Read topics as fast as possible. Without --topic, the command creates and fills topics first.
 #[derive(Debug, Clone, Args)]
 pub struct BenchConsume {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     producer: ProducerOptions,
-    /// Consumers, each with a connection and its part of the partitions
+    /// Number of consumers; each has a connection and its share of the partitions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     consumers: u32,
-    /// Topics that a consumer reads at once; when it has read them, the next ones [default: all]
+    /// How many topics a consumer reads at the same time, before it goes to the next ones [default: all]
     #[arg(long, value_name = "N", conflicts_with = "topic", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     topics_at_once: Option<u32>,
-    /// End after so many records [default: all; topics that are filled first get 1000000]
+    /// Stop after this many records [default: all; topics that the command fills first get 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time, if not before
+    /// Stop after this time at the latest
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ impl BenchConsume {
         let filled = load::produce(&self.common.cluster, topics, &load).await?;
         ensure!(
             filled.errors == 0,
-            "{} records could not be written to be read then: {}",
+            "{} records for the consumers could not be written: {}",
             filled.errors,
             filled.first_error.unwrap_or_default()
         );

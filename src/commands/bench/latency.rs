@@ -21,20 +21,20 @@ use crate::cluster::parse_timeout;
 /// How long the consumer waits for the rest after the last acknowledgement.
 const REST_WAIT: Duration = Duration::from_secs(10);
 
-/// Send records at a rate, and measure how long they take to be acknowledged and to arrive.
+/// Send records at a rate, and measure the time to the acknowledgement and to the consumer.
 #[derive(Debug, Clone, Args)]
 pub struct BenchLatency {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     producer: ProducerOptions,
-    /// Records a second, of all producers together, or a share of what is possible, for example 50%
+    /// Records a second of all producers together, or a share of the maximum, for example 50%
     #[arg(long, value_name = "N|N%", default_value = "100", value_parser = parse_rate)]
     rate: Rate,
-    /// End after so many records
+    /// Stop after this many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time
+    /// Stop after this time
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
     duration: Duration,
     #[command(flatten)]
@@ -79,7 +79,7 @@ impl Measurement for BenchLatency {
 
     async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
         let size = self.common.size as usize;
-        ensure!(size >= STAMP_SIZE, "a record needs {STAMP_SIZE} bytes for the time of its sending");
+        ensure!(size >= STAMP_SIZE, "a record needs at least {STAMP_SIZE} bytes, for its send time");
         let cluster = &self.common.cluster;
         let base = Instant::now();
         let mut load = Load {

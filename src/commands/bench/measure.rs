@@ -188,7 +188,7 @@ impl Outcome {
         let latencies = [
             ("ack latency", &self.ack_latency),
             ("end to end latency", &self.end_to_end_latency),
-            ("handed over late by", &self.send_delay),
+            ("sent late by", &self.send_delay),
         ];
         for (name, found) in latencies.iter().filter_map(|(name, found)| Some((name, (*found).as_ref()?))) {
             text.push_str(&format!("{name}: {}\n", found.text()));
@@ -197,16 +197,16 @@ impl Outcome {
             text.push_str(&format!("ack p99.9 is {:.1} x p50\n", ack.p999_us as f64 / ack.p50_us.max(1) as f64));
         }
         if let Some(wanted) = self.target_rate.filter(|wanted| self.records_per_second < wanted * RATE_REACHED) {
-            text.push_str(&format!("the rate of {} records/s was not reached\n", grouped(wanted as u64)));
+            text.push_str(&format!("the broker did not reach the rate of {} records/s\n", grouped(wanted as u64)));
         }
         let cpu = |value: Option<f64>| value.map_or("not known".to_owned(), |value| format!("{value:.3} s"));
         let (client, broker) = (cpu(self.client_cpu_s_per_gb), cpu(self.broker_cpu_s_per_gb));
         text.push_str(&format!("CPU for each GB: client {client}, broker {broker}\n"));
         if let Some(read) = self.broker_reads_per_byte {
-            text.push_str(&format!("read by the broker for each byte consumed: {read:.2}\n"));
+            text.push_str(&format!("bytes the broker read from files per byte consumed: {read:.2}\n"));
         }
         if let Some(error) = &self.first_error {
-            text.push_str(&format!("{} records failed, the first one: {error}\n", self.errors));
+            text.push_str(&format!("{} records failed; the first error: {error}\n", self.errors));
         }
         text
     }

@@ -20,14 +20,15 @@ Examples:
   mainstem bench produce --count 1000000 --codec zstd --acks all --topic orders
   mainstem bench consume --count 2000000
   mainstem bench latency --rate 2000 --duration 30s --config mainstem.durability=disk
-  mainstem bench produce --rate 50% --duration 60s              latencies at half of what is possible
+  mainstem bench produce --rate 50% --duration 60s              measures latency at half the maximum rate
   mainstem bench produce --one-at-a-time --config mainstem.durability=disk --compare producers=1,64
   mainstem bench consume --topics 1000 --topics-at-once 1 --batch-bytes 1 --compare mainstem.layout=partition,shared
   mainstem bench matrix --work-dir /var/tmp/bench --quick
 
-All but `matrix` work with any Kafka, too. Figures compare within one machine and one moment: note what else it does.";
+All of them except `matrix` work with any Kafka broker. Compare only figures of the same machine and time, and note what \
+else the machine does.";
 
-/// Measure a broker: rate, latencies, and CPU for each GB.
+/// Measure a broker: throughput, latency, and CPU time per GB.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
@@ -57,5 +58,5 @@ impl Bench {
 /// As many threads as the machine has cores: one would be the limit that is measured.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     use anyhow::Context;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime does not start")
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
 }

@@ -18,25 +18,25 @@ pub const SIZE_MAX: u32 = 100 << 20;
 
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// A topic that exists; without it one is created, and deleted at the end
+    /// An existing topic; without this option the command creates one, and deletes it at the end
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["topics", "partitions", "config"])]
     pub topic: Option<String>,
-    /// Topics that are created, and get batches in turns
+    /// How many topics to create; they get batches in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub topics: u32,
-    /// Partitions of a topic that is created
+    /// Number of partitions of a created topic
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=100_000))]
     pub partitions: i32,
-    /// A setting of topics that are created, for example mainstem.layout=shared; may be repeated
+    /// A setting of created topics, for example mainstem.layout=shared; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub config: Vec<(String, String)>,
-    /// Bytes of a record's value
+    /// Size of a record's value
     #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(SIZE_MAX)))]
     pub size: u32,
-    /// The process of the broker, for its CPU time [default: found, if it is on this machine]
+    /// Process id of the broker, to measure its CPU time [default: found by its port, if it is on this machine]
     #[arg(long, value_name = "PID")]
     pub broker_pid: Option<u32>,
-    /// How to tell the result
+    /// Format of the result
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     pub output: OutputFormat,
     #[command(flatten)]
@@ -47,22 +47,22 @@ pub struct Common {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Producers")]
 pub struct ProducerOptions {
-    /// Producers, each with a connection of its own
+    /// Number of producers; each has a connection of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub producers: u32,
-    /// Whose confirmation a record waits for
+    /// Who must confirm a record: nobody (0), the leader (1), or all in-sync replicas (all)
     #[arg(long, value_name = "ACKS", default_value = "all", value_parser = PossibleValuesParser::new(["0", "1", "all"]))]
     acks: String,
-    /// How batches are compressed
+    /// Compression of batches
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = PossibleValuesParser::new(["none", "gzip", "snappy", "lz4", "zstd"]))]
     codec: String,
-    /// Bytes of a batch before it is compressed; with 1 each record is a batch
+    /// Size of a batch before compression; with 1 each record is a batch
     #[arg(long, value_name = "BYTES", default_value_t = 128 * 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(SIZE_MAX)))]
     pub batch_bytes: u32,
-    /// How long a batch waits for company
+    /// How long a batch waits for more records
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     linger: Option<Duration>,
-    /// No record is written twice when a batch has to be sent again
+    /// Write each record once, even if a batch is sent again
     #[arg(long)]
     idempotent: bool,
 }

@@ -27,16 +27,16 @@ pub struct BenchProduce {
     common: Common,
     #[command(flatten)]
     producer: ProducerOptions,
-    /// Records a second, of all producers together, or a share of what is possible, for example 50% [default: as many as possible]
+    /// Records a second of all producers together, or a share of the maximum, for example 50% [default: the maximum]
     #[arg(long, value_name = "N|N%", value_parser = parse_rate)]
     rate: Option<Rate>,
-    /// Each producer waits for the acknowledgement of a record before it sends the next
+    /// Each producer waits for the acknowledgement of a record before it sends the next one
     #[arg(long, conflicts_with = "rate")]
     one_at_a_time: bool,
-    /// End after so many records
+    /// Stop after this many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time [default: 10s, without --count]
+    /// Stop after this time [default: 10s, without --count]
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
     match rate {
         Ok(Rate::Records(rate)) if (0.001..=1e9).contains(&rate) => Ok(Rate::Records(rate)),
         Ok(Rate::Share(share)) if (0.001..=1.0).contains(&share) => Ok(Rate::Share(share)),
-        _ => Err("give records a second, from 0.001 to a thousand millions, or a share, for example 50%".to_owned()),
+        _ => Err("give records a second, from 0.001 to 1000000000, or a share, for example 50%".to_owned()),
     }
 }
 
@@ -70,7 +70,7 @@ impl Rate {
             Rate::Records(rate) => return Ok(Pace::Rate(rate)),
             Rate::Share(share) => share,
         };
-        note(&format!("first {MOST_DURATION:?} at full speed"));
+        note(&format!("measuring the maximum for {MOST_DURATION:?}"));
         let load = Load { pace: Pace::Full, count: None, duration: Some(MOST_DURATION), stamp: None, ..load.clone() };
         let most = load::produce(cluster, topics, &load).await?;
         ensure!(
@@ -81,7 +81,11 @@ impl Rate {
         );
         let most = most.records as f64 / most.elapsed.as_secs_f64();
         let rate = (most * share).max(0.001);
-        note(&format!("{} records/s at most, so {} from now on", grouped(most as u64), grouped(rate as u64)));
+        note(&format!(
+            "the maximum is {} records/s; measuring at {} records/s",
+            grouped(most as u64),
+            grouped(rate as u64)
+        ));
         Ok(Pace::Rate(rate))
     }
 }

@@ -65,7 +65,7 @@ impl BenchTopics {
             let wanted: Vec<NewTopic> = names.iter().map(|name| new_topic(name, shape)).collect();
             let created = client.create_topics(&wanted, false).await.map_err(|error| cluster.explain(error))?;
             for (name, result) in created {
-                result.with_context(|| format!("the topic {name} cannot be created"))?;
+                result.with_context(|| format!("cannot create topic {name}"))?;
                 self.created.push(name.into());
             }
         }
@@ -84,7 +84,7 @@ impl BenchTopics {
             let deleted = client.delete_topics(&names).await;
             let failed = deleted.map(|results| results.into_iter().find_map(|(_, result)| result.err()));
             if let Some(error) = failed.unwrap_or_else(Some) {
-                note(&format!("the topic {} is left behind: {error}", names.first().unwrap_or(&"")));
+                note(&format!("topic {} could not be deleted: {error}", names.first().unwrap_or(&"")));
             }
         }
     }

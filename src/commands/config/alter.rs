@@ -16,25 +16,25 @@ Examples:
   mainstem config alter --broker-defaults --unset log.retention.ms
   mainstem config alter --topic orders --append cleanup.policy=compact --dry-run";
 
-/// Change settings; all of the changes are made, or none.
+/// Change settings. Either all of the changes are made, or none.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Alter {
     #[command(flatten)]
     whose: Whose,
-    /// Give a setting a value; may be repeated
+    /// Set a value; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
-    /// Take a setting back to what holds without it; may be repeated
+    /// Remove a value, so that the default applies again; may be repeated
     #[arg(long, value_name = "KEY")]
     unset: Vec<String>,
-    /// Add to a setting that is a list; may be repeated
+    /// Add an element to a list; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     append: Vec<(String, String)>,
-    /// Take out of a setting that is a list; may be repeated
+    /// Remove an element from a list; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     subtract: Vec<(String, String)>,
-    /// Only say whether it would be accepted
+    /// Only check whether the broker would accept the change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -11,20 +11,20 @@ use crate::output::{self, OutputFormat, Table};
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem config describe --topic orders                    what is not the default
+  mainstem config describe --topic orders                    shows what differs from the defaults
   mainstem config describe --broker 1 --all --synonyms
   mainstem config describe --broker-defaults --output json";
 
-/// Show settings: value, where it comes from, and whether it is secret or cannot be changed.
+/// Show settings: the value, its source, and whether it is secret or read-only.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Describe {
     #[command(flatten)]
     whose: Whose,
-    /// Those that have their default value, too
+    /// Also show settings that have their default value
     #[arg(long)]
     all: bool,
-    /// Every place that gives a setting a value, the one that counts first
+    /// Show every source that gives the setting a value; the first one applies
     #[arg(long)]
     synonyms: bool,
     #[command(flatten)]

@@ -16,7 +16,7 @@ Examples:
   mainstem config alter --broker-defaults --set log.retention.hours=24
   mainstem config alter --topic orders --append cleanup.policy=compact --dry-run";
 
-/// Show and change settings while brokers run.
+/// Show and change the settings of running brokers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Config {
@@ -51,10 +51,10 @@ struct Whose {
     /// One broker, by its node id
     #[arg(long, value_name = "ID")]
     broker: Option<i32>,
-    /// What holds for all brokers that have nothing else set
+    /// The defaults of all brokers
     #[arg(long)]
     broker_defaults: bool,
-    /// The levels of a broker's loggers, by its node id
+    /// The log levels of one broker, by its node id
     #[arg(long, value_name = "ID")]
     broker_logger: Option<i32>,
     /// A group

@@ -22,7 +22,7 @@ impl Consume {
             let all = client.list_topics(false).await.map_err(|error| self.cluster.explain(error))?;
             topics.extend(all.into_iter().filter(|topic| pattern.is_match(&topic.name)));
             if topics.is_empty() {
-                bail!("no topic matches the pattern: `mainstem topic list` shows those that exist");
+                bail!("no topic matches the pattern: `mainstem topic list` shows the topics that exist");
             }
         }
         Ok(topics)
@@ -30,7 +30,7 @@ impl Consume {
 
     pub(super) fn partitions(&self, topics: &[Arc<Topic>]) -> anyhow::Result<Vec<TopicPartition>> {
         if let ([_, _, ..], [_, ..]) = (topics, &*self.partitions) {
-            return Err(Usage("--partition is for one topic".to_owned()).into());
+            return Err(Usage("--partition needs exactly one topic".to_owned()).into());
         }
         let mut chosen = Vec::new();
         for topic in topics {
@@ -83,7 +83,7 @@ impl Consume {
             && !found.members.is_empty()
         {
             bail!(
-                "group {group} has {} members: this command does not join them; stop them first, or choose another group",
+                "group {group} has {} members, and this command does not join a group; stop the members, or choose another group",
                 found.members.len()
             );
         }

@@ -25,7 +25,7 @@ impl Format {
             "text" => Ok(Format::Text),
             "json" => Ok(Format::Json),
             template if template.contains(['%', '\\']) => Template::parse(template).map(Format::Template),
-            other => Err(format!("{other} is not text, json, or a format string such as '%t %p %o %k %s\\n'")),
+            other => Err(format!("{other} is neither text nor json nor a format string such as '%t %p %o %k %s\\n'")),
         }
     }
 }

@@ -31,8 +31,8 @@ const COMMIT_EVERY: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem consume orders                  all that is there, values as lines
-  mainstem consume orders -f --from end    what comes from now on, until Ctrl-C
+  mainstem consume orders                  prints all records, each value as a line
+  mainstem consume orders -f --from end    prints new records, until Ctrl-C
   mainstem consume orders --from -1h --format json
   mainstem consume orders --from 2026-03-01T08:00:00Z --count 10
   mainstem consume orders --partition 2 --from 1500
@@ -40,22 +40,24 @@ Examples:
   mainstem consume --pattern 'orders-.*' --group nightly
   mainstem consume orders --format json | jq .value
 
-JSON: one object a line, with topic, partition, offset, timestamp, key, value, headers, for example
+JSON: one object a line, with topic, partition, offset, timestamp, key, value, headers. For example:
   {\"topic\":\"orders\",\"partition\":0,\"offset\":5, …
    \"headers\":[{\"key\":\"source\",\"value\":\"shop\"}]}
-The timestamp is in milliseconds since 1970. What a record does not have is null. What is not UTF-8 is written as \
-{\"base64\":\"/wA=\"} in place of a string.
+The timestamp is in milliseconds since 1970. A missing key or value is null. Bytes that are not UTF-8 are written as \
+{\"base64\":\"/wA=\"} instead of a string.
 
 Format strings, as in kcat: %t topic, %p partition, %o offset, %k key, %K its length, %s value, %S its length (-1: null), \
-%R the same as 4 bytes, %T timestamp, %h headers as a=1,b=2, %% a per cent sign; \\n \\r \\t \\0 \\\\ \\x41. No line feed is \
-added.
+%R the same length as 4 bytes, %T timestamp, %h headers as a=1,b=2, %% a per cent sign; \\n \\r \\t \\0 \\\\ \\x41. The \
+command adds no line feed.
 
-With --group, reading begins where the group has left off (--from counts for partitions without an offset), and what was \
-printed is committed every 5 seconds and at the end: after a crash some records may be printed again. The command does not \
-join the group: a group with members is refused.
+With --group, the command starts at the group's committed offsets. --from applies to partitions without a committed \
+offset. The command commits the offsets of printed records every 5 seconds and at the end. After a crash it may print \
+some records again. The command does not join the group, and fails if the group has members.
 
-Exit codes: 0 at the end, after Ctrl-C, and when the reader of the output has gone; 1 after an error; 2 for a wrong \
-command line.";
+Exit codes:
+  0  the command reached the end, Ctrl-C, or the reader of the output has closed it
+  1  an error
+  2  the command line is wrong";
 
 /// Print the records of topics.
 #[derive(Debug, Args)]
@@ -64,34 +66,34 @@ pub struct Consume {
     /// The topics
     #[arg(value_name = "TOPIC", required_unless_present = "pattern")]
     topics: Vec<String>,
-    /// All topics whose whole name matches this regular expression when reading begins
+    /// All topics whose whole name matches this regular expression when the command starts
     #[arg(long, value_name = "REGEX", value_parser = parse_pattern)]
     pattern: Option<Regex>,
-    /// Where to begin: beginning, end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-1h, -2d, -90s)
+    /// Where to start: beginning, end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-1h, -2d, -90s)
     #[arg(long, value_name = "WHERE", default_value = "beginning", allow_hyphen_values = true, value_parser = Position::parse)]
     from: Position,
     /// Only this partition; may be repeated [default: all]
     #[arg(long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partitions: Vec<i32>,
-    /// End after this many records
+    /// Stop after this many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Do not end where the topics end: wait for more
+    /// Wait for more records at the end of the topics
     #[arg(long, short)]
     follow: bool,
-    /// End where the topics ended when reading began, as without --follow
+    /// Stop where the topics ended when the command started; this is the default without --follow
     #[arg(long, conflicts_with = "follow")]
     until_end: bool,
-    /// Go on where this group has left off, and commit what was printed
+    /// Start at this group's committed offsets, and commit the offsets of printed records
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// No records of transactions that are open or were aborted
+    /// Leave out records of open and aborted transactions
     #[arg(long)]
     read_committed: bool,
     /// How to print a record: text, json, or a format string
     #[arg(long, visible_alias = "output", value_name = "FORMAT", default_value = "text", value_parser = Format::parse)]
     format: Format,
-    /// As text, print the key too, and this between key and value
+    /// With --format text, print the key, this text, then the value
     #[arg(long, value_name = "TEXT")]
     key_separator: Option<String>,
     #[command(flatten)]
@@ -113,7 +115,8 @@ fn parse_pattern(text: &str) -> Result<Regex, String> {
 impl Consume {
     pub fn run(self) -> anyhow::Result<()> {
         if self.key_separator.is_some() && self.format != Format::Text {
-            let text = "--key-separator is for --format text: JSON has the key anyway, and a format string has %k";
+            let text =
+                "--key-separator works only with --format text: JSON contains the key, and a format string has %k";
             return Err(Usage(text.to_owned()).into());
         }
         super::runtime()?.block_on(self.consume())
@@ -214,7 +217,7 @@ impl Consume {
         let results = results.map_err(|error| self.cluster.explain_group(group, error))?;
         for (partition, result) in results {
             let explain = |error| self.cluster.explain_group(group, error);
-            result.map_err(|error| explain(error).context(format!("{partition} cannot be committed")))?;
+            result.map_err(|error| explain(error).context(format!("cannot commit the offset of {partition}")))?;
         }
         Ok(())
     }

@@ -86,14 +86,13 @@ fn piece(character: Option<char>) -> Result<Piece, String> {
         Some('T') => Piece::Timestamp,
         Some('h') => Piece::Headers,
         Some('%') => Piece::Literal(b"%".to_vec()),
-        Some(other) => return Err(format!("%{other} means nothing: there are %t %p %o %k %K %s %S %R %T %h and %%")),
-        None => return Err("it ends with a single %; %% is a per cent sign".to_owned()),
+        Some(other) => return Err(format!("%{other} is unknown; use %t %p %o %k %K %s %S %R %T %h or %%")),
+        None => return Err("it ends with a single %; write %% for a per cent sign".to_owned()),
     })
 }
 
 fn escape(rest: &mut std::str::Chars<'_>, literal: &mut Vec<u8>) -> Result<(), String> {
-    let wrong =
-        |what: String| Err(format!("\\{what} means nothing: there are \\n \\r \\t \\0 \\\\ and \\x with two digits"));
+    let wrong = |what: String| Err(format!("\\{what} is unknown; use \\n \\r \\t \\0 \\\\ or \\x with two digits"));
     match rest.next() {
         Some('n') => literal.push(b'\n'),
         Some('r') => literal.push(b'\r'),

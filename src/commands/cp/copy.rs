@@ -122,8 +122,8 @@ impl Copy {
             let there = track.tail.remove(&target_offset);
             if there.is_some_and(|there| there != fingerprint(&record, self.keeps_times)) {
                 bail!(
-                    "{}-{} at offset {target_offset} is not what offset {source_offset} of {} is: somebody else writes \
-                     to the destination; begin anew with a topic of its own and another state file",
+                    "{}-{} at offset {target_offset} is not what offset {source_offset} of {} is: another program writes \
+                     to the destination; start again with another destination topic and another state file",
                     self.target,
                     record.partition,
                     self.source
@@ -208,8 +208,8 @@ impl Copy {
         let told = receipt.offset.map_or(target_offset, |offset| offset.0);
         if told != target_offset {
             bail!(
-                "{} took a record at offset {told} that was due at {target_offset}: somebody else writes to the \
-                 destination; begin anew with a topic of its own and another state file",
+                "{} took a record at offset {told} that was due at {target_offset}: another program writes to the \
+                 destination; start again with another destination topic and another state file",
                 receipt.partition
             );
         }
@@ -227,7 +227,7 @@ impl Copy {
             if track.cursor < track.end {
                 let partition = TopicPartition::new(self.target.clone(), mainstem_client::PartitionIndex(index));
                 bail!(
-                    "{partition} holds {} records that the source {} does not have: somebody else writes to the \
+                    "{partition} holds {} records that the source {} does not have: another program writes to the \
                      destination",
                     track.end - track.cursor,
                     self.source

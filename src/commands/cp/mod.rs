@@ -37,17 +37,21 @@ Examples:
   mainstem cp orders orders-copy --from-profile live --to-profile dev --codec zstd
   mainstem cp orders --from kafka-1:9092 --to 127.0.0.1:9092 --follow
 
-The destination is created if it does not exist, with as many partitions and the settings of the source. It must be \
-empty, and nobody else may write to it: then each record comes once, in order, with its key, value, headers, timestamp \
-and partition; offsets are kept only where the source has no gaps. Records of open and aborted transactions are not copied.
+If the destination does not exist, the command creates it with the partitions and settings of the source. The \
+destination must be empty, and nobody else may write to it. Then the command copies each record once, in order, with \
+its key, value, headers, timestamp and partition. Offsets stay the same only where the source has no gaps. The command \
+does not copy records of open and aborted transactions.
 
-The state file says how far the copy is. The same command goes on there, after an error, a crash or Ctrl-C, and after \
-the end with what came since; what was written and not yet recorded is compared and not written twice. Without \
-the file a copy begins anew, and the destination must be empty again.
+The state file records the progress. After an error, a crash or Ctrl-C, the same command continues from there. After a \
+finished copy, the same command copies newer records. Records that were written but not yet recorded are compared, not \
+written twice. Without the state file a copy starts from the beginning, and the destination must be empty again.
 
-Exit codes: 0 when everything was copied; 1 after an error or Ctrl-C (not with --follow); 2 for a wrong command line.";
+Exit codes:
+  0  everything was copied
+  1  an error, or Ctrl-C without --follow
+  2  the command line is wrong";
 
-/// Copy a topic between clusters, with everything that its records have; can be taken up again.
+/// Copy a topic between clusters, with keys, headers and timestamps. Resumes after an interruption.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
@@ -57,34 +61,34 @@ pub struct Cp {
     /// The topic to write [default: the same name]
     #[arg(value_name = "DESTINATION")]
     destination: Option<String>,
-    /// A broker of the source [default: as --bootstrap-server of other commands]
+    /// A broker of the source [default: the same as --bootstrap-server of other commands]
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_bootstrap)]
     from: Option<String>,
-    /// The source by its profile
+    /// The source cluster, by the name of its profile
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     from_profile: Option<String>,
-    /// A broker of the destination [default: as --bootstrap-server of other commands]
+    /// A broker of the destination [default: the same as --bootstrap-server of other commands]
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_bootstrap)]
     to: Option<String>,
-    /// The destination by its profile
+    /// The destination cluster, by the name of its profile
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     to_profile: Option<String>,
-    /// Where it is noted how far the copy is [default: DESTINATION.mainstem-cp.json in the current folder]
+    /// The file that records the progress of the copy [default: DESTINATION.mainstem-cp.json in the current folder]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// When the destination is created: how many brokers hold each partition [default: the broker's]
+    /// Replication factor of the destination if the command creates it [default: the broker's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replication_factor: Option<i16>,
-    /// How batches are compressed on their way to the destination
+    /// Compression of the batches that are sent to the destination
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = crate::commands::codec_parser())]
     codec: Codec,
-    /// Do not end where the source ends: wait for more, until Ctrl-C
+    /// Wait for more records at the end of the source, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// How long brokers may take, attempts included: 10s, 500ms, 2m
+    /// How long brokers may take, including retries: 10s, 500ms, 2m
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     timeout: Option<Duration>,
-    /// How to tell the result
+    /// Format of the result
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }
@@ -108,7 +112,7 @@ impl Cp {
     pub fn run(self) -> anyhow::Result<()> {
         let side = |address: &Option<String>, profile: &Option<String>| address.is_some() || profile.is_some();
         if !side(&self.from, &self.from_profile) && !side(&self.to, &self.to_profile) && self.destination.is_none() {
-            let text = "from where to where? give --from and --to, or --from-profile and --to-profile";
+            let text = "source and destination are missing: give --from and --to, or --from-profile and --to-profile";
             return Err(Usage(text.to_owned()).into());
         }
         crate::commands::runtime()?.block_on(self.copy())
@@ -124,7 +128,7 @@ impl Cp {
         let to = ClusterOptions::of(self.to.clone(), self.to_profile.clone(), self.timeout);
         let mut copy = tokio::select! {
             copy = Copy::prepare(&self, &from, &to, destination, &state_file) => copy?,
-            () = interrupt.came() => bail!("interrupted before anything was copied"),
+            () = interrupt.came() => bail!("interrupted before a record was copied"),
         };
         let mut interrupted = false;
         let mut result = tokio::select! {
@@ -136,7 +140,7 @@ impl Cp {
         };
         if interrupted || result.is_err() {
             let settled = tokio::time::timeout(SETTLE_TIMEOUT, copy.settle_all()).await;
-            let settled = settled.unwrap_or_else(|_| Err(anyhow!("what was under way was not confirmed in time")));
+            let settled = settled.unwrap_or_else(|_| Err(anyhow!("records in flight were not confirmed in time")));
             result = result.and(settled);
         }
         let saved = copy.save();
@@ -144,7 +148,7 @@ impl Cp {
         self.tell(&copy, destination, finished, begun, &state_file)?;
         result.and(saved)?;
         if interrupted && !self.follow {
-            bail!("interrupted: the same command goes on where {} says", state_file.display());
+            bail!("interrupted: the same command continues from the state in {}", state_file.display());
         }
         Ok(())
     }
@@ -173,10 +177,10 @@ impl Cp {
         let records = if outcome.copied == 1 { "record" } else { "records" };
         let found = match outcome.found {
             0 => String::new(),
-            found => format!(", {} found that a copy before had written", grouped(found)),
+            found => format!(", {} already written by an earlier copy", grouped(found)),
         };
         note(&format!(
-            "{} {records} of {} copied to {destination} in {} ms{found}; {} says how far",
+            "{} {records} of {} copied to {destination} in {} ms{found}; the progress is in {}",
             grouped(outcome.copied),
             self.source,
             outcome.elapsed_ms,

@@ -166,7 +166,9 @@ async fn keeps_times(client: &Client, to: &ClusterOptions, name: &str) -> anyhow
     };
     let keeps = !settings.iter().any(is_append_time);
     if !keeps {
-        note(&format!("mainstem: the destination {name} has message.timestamp.type=LogAppendTime: times are not kept"));
+        note(&format!(
+            "mainstem: the destination {name} has message.timestamp.type=LogAppendTime, so the copy does not keep timestamps"
+        ));
     }
     Ok(keeps)
 }
@@ -186,7 +188,7 @@ async fn target_ends(client: &Client, to: &ClusterOptions, topic: &Topic, again:
             ends = now;
         }
         if begun.elapsed() > to.timeout() + QUIET {
-            bail!("somebody else writes to the destination {}, or another copy still runs", topic.name);
+            bail!("another program writes to the destination {}, or another copy still runs", topic.name);
         }
     }
     Ok(ends)
@@ -245,7 +247,7 @@ async fn tracks(
         if end < at.destination_next {
             bail!(
                 "the destination {partition} ends at {end}, but {} records were copied to it: it has lost some, or is \
-                 not the same any more; begin anew with an empty topic and another state file",
+                 no longer the same; start again with an empty topic and another state file",
                 at.destination_next
             );
         }

@@ -51,9 +51,9 @@ impl State {
             Err(error) => return Err(error).with_context(|| format!("cannot read the state file {shown}")),
         };
         let state: State =
-            serde_json::from_str(&text).with_context(|| format!("{shown} is no state file of a copy"))?;
+            serde_json::from_str(&text).with_context(|| format!("{shown} is not a state file of `mainstem cp`"))?;
         if state.version != VERSION {
-            bail!("{shown} is a state file of version {}, and this program knows {VERSION}", state.version);
+            bail!("{shown} is a state file of version {}; this program needs version {VERSION}", state.version);
         }
         Ok(Some(state))
     }
@@ -131,7 +131,10 @@ mod tests {
         let path = folder.path().join("orders.json");
         for text in ["{}", "nonsense"] {
             std::fs::write(&path, text).unwrap();
-            assert!(State::load(&path).unwrap_err().to_string().contains("is no state file of a copy"), "{text}");
+            assert!(
+                State::load(&path).unwrap_err().to_string().contains("is not a state file of `mainstem cp`"),
+                "{text}"
+            );
         }
     }
 }

@@ -20,13 +20,13 @@ pub(super) fn look_at_port(address: &str, wanted: bool) -> Check {
         return Check::ok("port", format!("{first} answers{process}"));
     }
     if wanted {
-        let advice = "start the broker, or check host, port, and any firewall on the way";
-        return Check::wrong("port", format!("nobody answers at {first}"), advice);
+        let advice = "start the broker, or check host, port and firewalls";
+        return Check::wrong("port", format!("nothing answers at {first}"), advice);
     }
     match TcpListener::bind(first) {
         Ok(_) => Check::ok("port", format!("{first} is free")),
         Err(error) => {
-            let advice = "let the broker listen elsewhere: mainstem serve --listen HOST:PORT";
+            let advice = "use another address for the broker: mainstem serve --listen HOST:PORT";
             Check::wrong("port", format!("{first} cannot be used: {error}"), advice)
         }
     }
@@ -45,7 +45,7 @@ pub(super) async fn look(cluster: &ClusterOptions) -> Vec<Check> {
         Ok(client) => client,
         Err(error) => {
             let advice =
-                "it is no broker, or one that wants TLS or a login, which this command cannot; look into its log";
+                "it is not a broker, or it needs TLS or a login, which this command does not support; check its log";
             return vec![Check::wrong("broker", format!("{error:#}"), advice)];
         }
     };
@@ -53,7 +53,7 @@ pub(super) async fn look(cluster: &ClusterOptions) -> Vec<Check> {
     match client.describe_cluster().await {
         Err(error) => {
             let error = cluster.explain(error);
-            let advice = "clients are sent to the address that the broker tells them: check advertised.listeners";
+            let advice = "clients connect to the address that the broker advertises: check advertised.listeners";
             checks.push(Check::wrong("broker", format!("{error:#}"), advice));
             return checks;
         }
@@ -69,13 +69,11 @@ pub(super) async fn look(cluster: &ClusterOptions) -> Vec<Check> {
                 None => Check::wrong(
                     "broker",
                     format!("{detail}; there is no controller"),
-                    "look into the logs of the controllers",
+                    "check the logs of the controllers",
                 ),
-                Some(_) if elapsed > SLOW_ANSWER => Check::warning(
-                    "broker",
-                    detail,
-                    "the broker or the way to it is slow: look at its CPU and at the network",
-                ),
+                Some(_) if elapsed > SLOW_ANSWER => {
+                    Check::warning("broker", detail, "the broker or the network is slow: check both")
+                }
                 Some(_) => Check::ok("broker", detail),
             });
         }
@@ -89,7 +87,7 @@ async fn topics(client: &Client, cluster: &ClusterOptions) -> Check {
         Ok(topics) => topics,
         Err(error) => {
             let error = cluster.explain(error);
-            return Check::wrong("topics", format!("{error:#}"), "look into the log of the broker");
+            return Check::wrong("topics", format!("{error:#}"), "check the log of the broker");
         }
     };
     let partitions =
@@ -105,15 +103,18 @@ async fn topics(client: &Client, cluster: &ClusterOptions) -> Check {
     let behind: Vec<String> =
         partitions().filter(|(_, partition)| partition.in_sync.len() < partition.replicas.len()).map(name).collect();
     if let Some(first) = leaderless.first() {
-        let detail =
-            format!("{} of {count} partitions have no leader or an offline replica, {first} for one", leaderless.len());
-        let advice = "the broker's log says why a log failed; `mainstem verify` on the stopped broker's folder says what is damaged";
+        let detail = format!(
+            "{} of {count} partitions have no leader or an offline replica, for example {first}",
+            leaderless.len()
+        );
+        let advice =
+            "the broker's log says why; stop the broker and run `mainstem verify` on its folder to see what is damaged";
         return Check::wrong("topics", detail, advice);
     }
     if let Some(first) = behind.first() {
         let detail =
-            format!("{} of {count} partitions have replicas that are not in sync, {first} for one", behind.len());
-        return Check::warning("topics", detail, "see whether a broker is down or behind");
+            format!("{} of {count} partitions have replicas that are not in sync, for example {first}", behind.len());
+        return Check::warning("topics", detail, "check whether a broker is down or slow");
     }
-    Check::ok("topics", format!("{} topics, {count} partitions, all of them led", topics.len()))
+    Check::ok("topics", format!("{} topics, {count} partitions; all have a leader", topics.len()))
 }

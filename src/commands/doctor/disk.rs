@@ -27,11 +27,11 @@ pub(super) fn look(folder: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
     let there = nearest(folder);
     if there != folder {
-        let detail = format!("{} is not there; the first start creates it in {}", folder.display(), there.display());
+        let detail = format!("{} does not exist; the first start creates it in {}", folder.display(), there.display());
         checks.push(Check::ok("folder", detail));
     } else if !folder.is_dir() {
-        let detail = format!("{} is no folder", folder.display());
-        checks.push(Check::wrong("folder", detail, "name the folder that log.dirs or --data-dir of the broker names"));
+        let detail = format!("{} is not a folder", folder.display());
+        checks.push(Check::wrong("folder", detail, "give the folder that the broker has in log.dirs or --data-dir"));
         return checks;
     } else {
         checks.push(permissions(folder));
@@ -54,8 +54,8 @@ fn permissions(folder: &Path) -> Check {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
-            let advice = "run this, and the broker, as the user that owns the folder";
-            return Check::wrong("permissions", format!("{} cannot be listed: {error}", folder.display()), advice);
+            let advice = "run this command and the broker as the user that owns the folder";
+            return Check::wrong("permissions", format!("cannot list {}: {error}", folder.display()), advice);
         }
     };
     let others: Vec<_> = entries
@@ -64,11 +64,11 @@ fn permissions(folder: &Path) -> Check {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     match others.first() {
-        None => Check::ok("permissions", format!("{} and what is in it can be used", folder.display())),
+        None => Check::ok("permissions", format!("{} and its files are usable", folder.display())),
         Some(first) => {
             let detail =
-                format!("{} entries of {} belong to another user, {first} for one", others.len(), folder.display());
-            Check::wrong("permissions", detail, "run the broker as their owner, or give them to it with chown -R")
+                format!("{} entries of {} belong to another user, for example {first}", others.len(), folder.display());
+            Check::wrong("permissions", detail, "run the broker as their owner, or change the owner with chown -R")
         }
     }
 }
@@ -77,14 +77,14 @@ fn space(folder: &Path) -> Check {
     let (free, total) = match (RealFs.free_space(folder), RealFs.total_space(folder)) {
         (Ok(free), Ok(total)) => (free, total),
         (Err(error), _) | (_, Err(error)) => {
-            let detail = format!("the free space of {} is not known: {error}", folder.display());
-            return Check::warning("disk-space", detail, "look with df");
+            let detail = format!("the free space of {} is unknown: {error}", folder.display());
+            return Check::warning("disk-space", detail, "check with df");
         }
     };
     let detail = format!("{} MiB of {} MiB free", free / MIB, total / MIB);
-    let advice = "free some space, or let retention do it: smaller retention.ms or retention.bytes";
+    let advice = "free some space, or reduce retention.ms or retention.bytes of topics";
     if free < FREE_LEAST {
-        Check::wrong("disk-space", format!("{detail}: brokers refuse records"), advice)
+        Check::wrong("disk-space", format!("{detail}: the broker refuses records"), advice)
     } else if free < FREE_LITTLE || free < total / 20 {
         Check::warning("disk-space", detail, advice)
     } else {
@@ -99,11 +99,11 @@ fn speed(folder: &Path) -> Check {
     let _ = fs::remove_file(&path);
     match tried {
         Err(error) => {
-            let detail = format!("nothing can be written to {}: {error}", folder.display());
+            let detail = format!("cannot write to {}: {error}", folder.display());
             Check::wrong(
                 "disk-speed",
                 detail,
-                "the broker's user needs to write there; check owner, mount options and free space",
+                "the broker's user must be able to write there; check owner, mount options and free space",
             )
         }
         Ok(Measured { mib_per_second, sync }) => {
@@ -111,7 +111,7 @@ fn speed(folder: &Path) -> Check {
             let detail =
                 format!("{mib_per_second:.0} MiB/s written and synced; a sync of 4 KiB takes {micros} µs (median)");
             if sync > SYNC_SLOW {
-                let advice = "with mainstem.durability=disk each acknowledgement waits that long; use a disk with a write cache that survives a power cut";
+                let advice = "with mainstem.durability=disk each acknowledgement takes that long; use a disk with a power-loss-protected write cache";
                 Check::warning("disk-speed", detail, advice)
             } else {
                 Check::ok("disk-speed", detail)

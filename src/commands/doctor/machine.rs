@@ -31,8 +31,8 @@ fn open_files() -> Check {
     let limit = getrlimit(Resource::Nofile);
     // The broker raises its own limit to the hard one. No limit at all is none.
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
-    let detail = format!("{soft} open files, the broker may raise it to {hard}");
-    let advice = "raise the hard limit: LimitNOFILE=100000 in the systemd unit, or `ulimit -Hn` as root; each partition has a few files, each client a socket";
+    let detail = format!("{soft} open files; the broker can raise the limit to {hard}");
+    let advice = "raise the hard limit: LimitNOFILE=100000 in the systemd unit, or `ulimit -Hn` as root; each busy partition needs a few files, each client a socket";
     if hard < OPEN_FILES_LEAST {
         Check::wrong("open-files", detail, advice)
     } else if hard < OPEN_FILES_WANTED {
@@ -46,7 +46,8 @@ fn clock() -> Check {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = jiff::Timestamp::try_from(SystemTime::now()).map(|now| now.to_string()).unwrap_or_default();
     if now < CLOCK_LEAST {
-        let advice = "set the clock, and keep it set (chrony, systemd-timesyncd): retention by time goes by it";
+        let advice =
+            "set the clock and keep it synchronized (chrony, systemd-timesyncd): retention by time depends on it";
         return Check::wrong("clock", format!("the clock says {text}"), advice);
     }
     let (wall, steady) = (SystemTime::now(), Instant::now());
@@ -56,8 +57,8 @@ fn clock() -> Check {
         Err(_) => Duration::MAX,
     };
     if difference > Duration::from_millis(20) {
-        let advice = "something sets the clock in steps: let it be slewed (chrony does)";
-        return Check::warning("clock", format!("the clock says {text}, and jumped while it was watched"), advice);
+        let advice = "something steps the clock; use a service that slews it, such as chrony";
+        return Check::warning("clock", format!("the clock says {text}, and jumped during this check"), advice);
     }
     Check::ok("clock", text)
 }
@@ -67,7 +68,8 @@ fn clock_source() -> Option<Check> {
     let source = fs::read_to_string(path).ok()?;
     let source = source.trim();
     Some(if SLOW_CLOCKS.contains(&source) {
-        let advice = format!("every look at the time is slow with it; put a faster one into {path} (tsc, kvm-clock)");
+        let advice =
+            format!("reading the time is slow with this clock source; write a faster one (tsc, kvm-clock) to {path}");
         Check::warning("clock-source", source, advice)
     } else {
         Check::ok("clock-source", source)
@@ -85,10 +87,10 @@ pub(super) fn look_at_kernel(folder: &Path) -> Vec<Check> {
     let missing = match tried {
         Ok(missing) => missing,
         Err(error) => {
-            let advice = "name a folder that can be written to with --data-dir";
+            let advice = "give a writable folder with --data-dir";
             return vec![Check::warning(
                 "kernel",
-                format!("{name}; nothing could be tried in {}: {error}", folder.display()),
+                format!("{name}; the check in {} failed: {error}", folder.display()),
                 advice,
             )];
         }
@@ -113,14 +115,16 @@ fn try_features(path: &Path) -> std::io::Result<Vec<(&'static str, &'static str)
         missing.push(("RWF_NOWAIT", "reads of recent records may wait for the disk on a reactor; use Linux 4.14 or later with ext4, xfs or btrfs"));
     }
     if matches!(file.residency(0, PROBE_BYTES as u64), Ok(Residency::Unknown) | Err(_)) {
-        missing
-            .push(("cachestat", "whether a read waits for the disk is found out by trying; Linux 6.5 or later has it"));
+        missing.push((
+            "cachestat",
+            "the broker finds out by trying whether a read waits for the disk; Linux 6.5 or later has it",
+        ));
     }
     let (near, mut far) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
     let sent = file.send_to(near.as_fd(), 0, 4096);
     if !matches!(sent, Ok(1..)) {
-        missing.push(("sendfile", "records are copied through the process on their way to consumers, which costs CPU"));
+        missing.push(("sendfile", "the broker copies records to consumers through its memory, which costs CPU"));
     }
     // The other end is not read: it is to be there as long as something is sent.
     let _ = far.flush();
@@ -129,7 +133,7 @@ fn try_features(path: &Path) -> std::io::Result<Vec<(&'static str, &'static str)
     if rustix::fs::fallocate(&plain, flags, 0, 1 << 20).is_err() {
         missing.push((
             "fallocate",
-            "space is not reserved ahead, so files may lie in pieces; ext4, xfs, btrfs and tmpfs have it",
+            "the broker cannot reserve space ahead, so files may be fragmented; ext4, xfs, btrfs and tmpfs have it",
         ));
     }
     Ok(missing)

@@ -20,25 +20,28 @@ const BOOTSTRAP_DEFAULT: &str = "127.0.0.1:9092";
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem doctor                                     the machine, and port 9092
-  mainstem doctor --data-dir /var/lib/mainstem        also the folder, and the disk that it is on
-  mainstem doctor --bootstrap broker-1.example:9092   also a broker, from here
+  mainstem doctor                                     checks the machine and port 9092
+  mainstem doctor --data-dir /var/lib/mainstem        also checks the folder and its disk
+  mainstem doctor --bootstrap broker-1.example:9092   also checks a broker, as clients of this machine see it
 
-With --data-dir a file of 16 MiB is written there, synced, and removed; it takes two seconds at most.
+With --data-dir, the command writes a file of 16 MiB in the folder, syncs it and removes it. That takes at most two seconds.
 
-Exit codes: 0 nothing is wrong, though there may be warnings; 1 something is; 2 for a wrong command line.";
+Exit codes:
+  0  nothing is wrong; there may be warnings
+  1  something is wrong
+  2  the command line is wrong";
 
-/// Look at machine, folder and broker, and say what to do where something is wrong.
+/// Check the machine, the data folder and the broker, and say how to fix what is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
-    /// The folder of a broker, there or to be (log.dirs)
+    /// The broker's data folder (log.dirs); it need not exist yet
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// A broker; without it, whoever listens on 127.0.0.1:9092
+    /// The broker to check; without this option, 127.0.0.1:9092 is checked if something listens there
     #[arg(long, value_name = "HOST:PORT", alias = "bootstrap-server", value_parser = parse_bootstrap)]
     bootstrap: Option<String>,
-    /// How to tell the result
+    /// Format of the result
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }

@@ -18,21 +18,21 @@ Examples:
   mainstem group delete-offsets billing --topic orders
   mainstem group delete-offsets billing --topic orders:0,1 --topic bills";
 
-/// Delete groups and all their offsets. A group with members is refused.
+/// Delete groups and all their offsets. Fails if a group has members.
 #[derive(Debug, Args)]
 #[command(after_help = DELETE_EXAMPLES)]
 pub struct Delete {
     /// Names
     #[arg(value_name = "GROUP", required = true)]
     groups: Vec<String>,
-    /// A group that does not exist is no error
+    /// Do not fail if a group does not exist
     #[arg(long)]
     if_exists: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// Delete a group's offsets of some topics. A group that is subscribed to one is refused.
+/// Delete a group's offsets of some topics. Fails if the group is subscribed to one of the topics.
 #[derive(Debug, Args)]
 #[command(after_help = OFFSETS_EXAMPLES)]
 pub struct DeleteOffsets {
@@ -111,7 +111,7 @@ impl DeleteOffsets {
             if !partitions.iter().any(|partition| choice.holds(partition)) {
                 // Whether the group is there at all is the better answer.
                 client.describe_group(group).await.map_err(|error| cluster.explain_group(group, error))?;
-                anyhow::bail!("group {group} has no offsets of {}, or not of these partitions", choice.topic);
+                anyhow::bail!("group {group} has no offsets of {}, or none of these partitions", choice.topic);
             }
         }
         partitions.retain(|partition| self.topics.iter().any(|choice| choice.holds(partition)));

@@ -85,7 +85,7 @@ struct PartitionOffsets {
 impl Describe {
     pub async fn run(self) -> anyhow::Result<()> {
         if self.groups.iter().any(String::is_empty) {
-            return Err(Usage("a group has a name".to_owned()).into());
+            return Err(Usage("the name of a group is empty".to_owned()).into());
         }
         let cluster = &self.common.cluster;
         let client = cluster.connect().await?;

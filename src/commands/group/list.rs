@@ -16,10 +16,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct List {
-    /// Only those in this state, such as Empty or Stable; may be repeated
+    /// Only groups in this state, such as Empty or Stable; may be repeated
     #[arg(long = "state", value_name = "STATE")]
     states: Vec<String>,
-    /// Only those of this kind: classic, consumer, share, streams; may be repeated
+    /// Only groups of this kind: classic, consumer, share, streams; may be repeated
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl List {
             return output::print_json(&groups);
         }
         if groups.is_empty() {
-            output::note("there are no such groups");
+            output::note("no group matches");
             return Ok(());
         }
         let mut table = Table::new(&["GROUP", "KIND", "STATE", "PROTOCOL", "COORDINATOR"]);

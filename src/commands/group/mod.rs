@@ -106,7 +106,7 @@ async fn existing(
         match found {
             Ok(topic) => topics.push(topic),
             Err(error) if error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => {
-                note(&format!("mainstem: topic {name} does not exist any more"));
+                note(&format!("mainstem: topic {name} no longer exists"));
             }
             Err(error) => return Err(cluster.explain_topic(&name, error)),
         }

@@ -82,7 +82,10 @@ impl Lines {
     fn read(typed: bool, run: impl FnOnce(&Sink) + Send + 'static) -> anyhow::Result<Lines> {
         let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
         let run = move || run(&sender);
-        std::thread::Builder::new().name("input".to_owned()).spawn(run).context("the input has no thread")?;
+        std::thread::Builder::new()
+            .name("input".to_owned())
+            .spawn(run)
+            .context("cannot start a thread for the input")?;
         Ok(Lines { receiver, typed })
     }
 
@@ -117,7 +120,7 @@ fn send_lines(mut reader: impl BufRead, file: Option<Arc<str>>, send: &Sink) -> 
 fn send_whole(reader: impl BufRead, file: Arc<str>, send: &Sink) -> bool {
     let mut bytes = Vec::new();
     let read = match reader.take(LINE_SIZE_MAX + 1).read_to_end(&mut bytes) {
-        Ok(size) if size as u64 > LINE_SIZE_MAX => Err(anyhow!("{file} has more than {LINE_SIZE_MAX} bytes")),
+        Ok(size) if size as u64 > LINE_SIZE_MAX => Err(anyhow!("{file} is larger than {LINE_SIZE_MAX} bytes")),
         Ok(_) => Ok(Line { place: Place { file: Some(file), number: None }, bytes }),
         Err(error) => Err(anyhow::Error::new(error).context(file.to_string())),
     };
@@ -137,7 +140,7 @@ fn next_line(reader: &mut impl BufRead, size_max: u64) -> anyhow::Result<Option<
         line.pop_if(|last| *last == b'\r');
     }
     if line.len() as u64 > size_max {
-        return Err(anyhow!("it has more than {size_max} bytes"));
+        return Err(anyhow!("it is longer than {size_max} bytes"));
     }
     Ok(Some(line))
 }

@@ -47,12 +47,15 @@ Examples:
   mainstem produce orders --file orders.txt --rate 500
   echo '42:gone' | mainstem produce orders --key-separator : --null gone
 
-Input: each line is a record, without its line end (line feed, or carriage return and line feed), or with --whole each file. \
-A record has at most 16 MiB. Records without a key go to any partition, those with the same key to the same one. Ctrl-C stops the \
-reading and waits for the records that were sent; a second one ends at once.
+Input: each line is a record, without its line end (line feed, or carriage return and line feed). With --whole, each \
+file is a record. A record has at most 16 MiB. Records with the same key go to the same partition; records without a \
+key go to any partition. The first Ctrl-C stops reading and waits for the records that were sent. The second Ctrl-C \
+ends the command at once.
 
-Exit codes: 0 when every record was written; 1 after an error: the last line names the first line that failed, the \
-summary before it says how many records were written; 2 for a wrong command line.";
+Exit codes:
+  0  every record was written
+  1  an error; the summary says how many records were written, the last line names the first line that failed
+  2  the command line is wrong";
 
 /// Send lines from standard input or a file as records.
 #[derive(Debug, Args)]
@@ -60,40 +63,40 @@ summary before it says how many records were written; 2 for a wrong command line
 pub struct Produce {
     /// The topic; it must exist
     topic: String,
-    /// Read from here; may be repeated, one file follows the other [default: standard input]
+    /// Read this file; may be repeated, the files are read in order [default: standard input]
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Each file is one record
+    /// Send each file as one record
     #[arg(long, requires = "files", conflicts_with = "key_separator")]
     whole: bool,
-    /// At most so many records a second
+    /// Send at most this many records a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// A key or a value that is just this text is null
+    /// Send null for a key or value that equals this text
     #[arg(long, value_name = "TEXT")]
     null: Option<String>,
-    /// Every line has a key: what stands before the first of these
+    /// Split each line at the first occurrence of this text: the key comes before it, the value after it
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     key_separator: Option<String>,
-    /// All records get this key
+    /// The key of all records
     #[arg(long, value_name = "KEY", conflicts_with = "key_separator")]
     key: Option<String>,
-    /// All records get this header; may be repeated
+    /// A header of all records; may be repeated
     #[arg(long = "header", value_name = "KEY=VALUE", value_parser = crate::commands::parse_pair)]
     headers: Vec<(String, String)>,
-    /// How batches are compressed
+    /// Compression of batches
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = crate::commands::codec_parser())]
     codec: Codec,
-    /// Whose confirmation a record waits for: nobody's, the leader's, that of all in-sync replicas [default: all]
+    /// Who must confirm a record: nobody (0), the leader (1), or all in-sync replicas (all) [default: all]
     #[arg(long, value_name = "ACKS", value_enum, allow_negative_numbers = true)]
     acks: Option<AcksChoice>,
-    /// All records go to this partition
+    /// Send all records to this partition
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
-    /// No record is written twice when a batch has to be sent again (needs --acks all)
+    /// Write each record once, even if a batch is sent again (needs --acks all)
     #[arg(long)]
     idempotent: bool,
-    /// How to tell the summary: text on standard error, or JSON on standard output
+    /// Format of the summary: text on standard error, or JSON on standard output
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
     #[command(flatten)]
@@ -113,7 +116,7 @@ enum AcksChoice {
 impl Produce {
     pub fn run(self) -> anyhow::Result<()> {
         if self.idempotent && self.acks.is_some_and(|acks| acks != AcksChoice::All) {
-            return Err(Usage("--idempotent needs --acks all: leave --acks out, or give all".to_owned()).into());
+            return Err(Usage("--idempotent needs --acks all: give --acks all, or leave --acks out".to_owned()).into());
         }
         super::runtime()?.block_on(self.produce())
     }
@@ -212,7 +215,7 @@ impl Sending<'_> {
             let has_room = self.deliveries.len() < DELIVERIES_MAX;
             let line = tokio::select! {
                 line = self.pace.then(lines.next()), if has_room => match line {
-                    Some(line) => line.context("the input cannot be read any further")?,
+                    Some(line) => line.context("cannot read the rest of the input")?,
                     None => return Ok(()),
                 },
                 (place, fate) = next_fate(&mut self.deliveries) => {
@@ -239,7 +242,9 @@ impl Sending<'_> {
         let mut value = Bytes::from(bytes);
         if let Some(separator) = &self.options.key_separator {
             let Some(at) = find(&value, separator.as_bytes()) else {
-                bail!("{place} has no key: there is no {separator:?} in it; it and what follows was not sent");
+                bail!(
+                    "{place} has no key, because {separator:?} is not in it; this line and the following ones were not sent"
+                );
             };
             record.key = Some(value.split_to(at));
             value = value.slice(separator.len()..);
@@ -277,7 +282,7 @@ impl Sending<'_> {
                 () = self.progress.due() => self.progress.show(self.summary.written()),
                 () = interrupt.came() => {
                     let waiting = self.deliveries.len();
-                    return result.and(Err(anyhow!("interrupted: {waiting} records may or may not be written")));
+                    return result.and(Err(anyhow!("interrupted: {waiting} records are unconfirmed; they may be written or not")));
                 }
             }
         }

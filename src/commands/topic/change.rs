@@ -22,19 +22,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_EXAMPLES)]
 pub struct Create {
-    /// Names; all get the same settings
+    /// Names; all topics get the same settings
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
-    /// How many partitions [default: the broker's num.partitions]
+    /// Number of partitions [default: the broker's num.partitions]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// How many brokers hold each partition [default: the broker's default.replication.factor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replication_factor: Option<i16>,
-    /// A setting of the topics, by Kafka's name or one of Mainstem's (mainstem.durability); may be repeated
+    /// A setting of the topics, Kafka's or Mainstem's (mainstem.durability); may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = crate::commands::parse_pair)]
     config: Vec<(String, String)>,
-    /// A topic that exists already, whatever its settings, is no error
+    /// Do not fail if a topic exists, whatever its settings are
     #[arg(long)]
     if_not_exists: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct Delete {
     /// Names
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
-    /// A topic that does not exist is no error
+    /// Do not fail if a topic does not exist
     #[arg(long)]
     if_exists: bool,
     #[command(flatten)]

@@ -29,23 +29,23 @@ enum Action {
     Show(Show),
 }
 
-/// Give settings values; all of them change, or none.
+/// Set settings. Either all of them change, or none.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Set {
     /// The topic
     topic: String,
-    /// Settings, by Kafka's names or Mainstem's
+    /// Settings, with Kafka's or Mainstem's names
     #[arg(value_name = "KEY=VALUE", required = true, value_parser = parse_pair)]
     settings: Vec<(String, String)>,
-    /// Only say whether it would be accepted
+    /// Only check whether the broker would accept the change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// Take settings back to what holds without them.
+/// Remove settings, so that the defaults apply again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Unset {
@@ -54,20 +54,20 @@ struct Unset {
     /// Names of settings
     #[arg(value_name = "KEY", required = true)]
     settings: Vec<String>,
-    /// Only say whether it would be accepted
+    /// Only check whether the broker would accept the change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// Show the settings of a topic that differ from the defaults, or all.
+/// Show the settings of a topic that differ from the defaults; --all shows all.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Show {
     /// The topic
     topic: String,
-    /// Those that have their default value, too
+    /// Also show settings that have their default value
     #[arg(long)]
     all: bool,
     #[command(flatten)]

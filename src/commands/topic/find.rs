@@ -19,21 +19,21 @@ const MAX: i64 = 1000;
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem topic find orders 42                 the newest records with the key 42
+  mainstem topic find orders 42                 finds the newest records with the key 42
   mainstem topic find orders 42 --from -1d --max 1
   mainstem topic find orders 42 --partition 2 --format json
   mainstem topic find orders 42 --format '%p %o %s\\n'
 
-A record is found by its own key, by each word of its header KEYS, and by its header UNIQ_KEY, newest first. The topic needs \
-an index of keys:
+The command finds a record by its key, by each word of its header KEYS, and by its header UNIQ_KEY. It prints the newest \
+record first. The topic needs a key index:
   mainstem topic config set orders mainstem.key.index=all
-With mainstem.layout=partition the first look-up after that reads the whole topic. With mainstem.layout=topic or shared it \
-holds for what is written from then on; without the setting, those find the two headers alone.
+With mainstem.layout=partition, the first look-up after that reads the whole topic. With mainstem.layout=topic or shared, \
+the index has only records that are written after the change; without the setting it has only the two headers.
 
-As text, one line a record, in which what would break the line is escaped. JSON and format strings are those of \
+Text output has one line for each record; line breaks are escaped. JSON and format strings are the same as in \
 `mainstem consume`.
 
-Only Mainstem's brokers can look records up by key.";
+Only Mainstem brokers can find records by key.";
 
 /// Find the records that have a key.
 #[derive(Debug, Args)]
@@ -47,16 +47,16 @@ pub struct Find {
     /// Only this partition [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
-    /// Only records of this time or later: a time (2026-03-01T08:00:00Z), or a time ago (-1h)
+    /// Only records at or after this time: a time (2026-03-01T08:00:00Z), or a time ago (-1h)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
     from: Option<TimestampMs>,
-    /// Only records of this time or earlier
+    /// Only records at or before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
     to: Option<TimestampMs>,
-    /// So many of the newest
+    /// At most this many records, the newest ones
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(i32).range(1..=MAX))]
     max: i32,
-    /// No records of transactions that are open or were aborted
+    /// Leave out records of open and aborted transactions
     #[arg(long)]
     read_committed: bool,
     /// How to print a record: text, json, or a format string
@@ -67,7 +67,7 @@ pub struct Find {
 }
 
 fn parse_key(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("a key that is empty is in no index".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err("an empty key is in no index".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 impl Find {
@@ -75,7 +75,7 @@ impl Find {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && to < from
         {
-            return Err(Usage("--to is before --from: no record has such a time".to_owned()).into());
+            return Err(Usage("--to is before --from, so no record can match".to_owned()).into());
         }
         let client = self.cluster.connect().await?;
         let topic = client.topic(&self.topic).await.map_err(|error| self.explain(error))?;
@@ -133,9 +133,9 @@ impl Find {
         let (topic, key) = (&self.topic, &self.key);
         note(&format!("{count} {} of {topic} with the key {key}", if count == 1 { "record" } else { "records" }));
         if !found.complete {
-            note("older ones may have it too: so many records have the key that not all were looked at");
+            note("older records may have the key, too: too many records match, and the broker did not check all");
         } else if found.records.len() == self.max as usize {
-            note("these are the newest; --max shows more, --to older ones");
+            note("these are the newest records; --max shows more, --to shows older ones");
         }
         if found.indexed == IndexedKeys::Headers {
             note(&format!(

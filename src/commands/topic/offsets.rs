@@ -13,27 +13,27 @@ use crate::output::{self, OutputFormat, Table};
 
 const OFFSETS_EXAMPLES: &str = "\
 Examples:
-  mainstem topic offsets                         all topics
-  mainstem topic offsets orders --at -1h         and where the last hour begins
+  mainstem topic offsets                         shows all topics
+  mainstem topic offsets orders --at -1h         also shows where the last hour begins
   mainstem topic offsets orders --at 2026-03-01T08:00:00Z --output json";
 
 const DELETE_EXAMPLES: &str = "\
 Examples:
   mainstem topic delete-records orders --before -7d --dry-run
   mainstem topic delete-records orders --before 1500 --partition 2
-  mainstem topic delete-records orders --before end          everything";
+  mainstem topic delete-records orders --before end          deletes all records";
 
-/// Show where partitions begin and end, and which offset a time has.
+/// Show the first and the end offset of partitions, and the offset of a time.
 #[derive(Debug, Args)]
 #[command(after_help = OFFSETS_EXAMPLES)]
 pub struct Offsets {
-    /// Names [default: all but the brokers' own]
+    /// Names [default: all topics except the internal ones]
     #[arg(value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Also the first record of this time or later: a time (2026-03-01T08:00:00Z), or a time ago (-1h)
+    /// Also show the first record at or after this time: a time (2026-03-01T08:00:00Z), or a time ago (-1h)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
     at: Option<TimestampMs>,
-    /// Also the record with the largest timestamp (Kafka 3.0 and later)
+    /// Also show the record with the largest timestamp (Kafka 3.0 and later)
     #[arg(long, conflicts_with = "at")]
     max_timestamp: bool,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub struct Offsets {
 pub struct DeleteRecords {
     /// The topic
     topic: String,
-    /// Up to where, exclusively: end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-7d)
+    /// The first record that stays: end, an offset, a time (2026-03-01T08:00:00Z), or a time ago (-7d)
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true, value_parser = Position::parse)]
     before: Position,
     /// Only in this partition; may be repeated [default: all]
     #[arg(long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partitions: Vec<i32>,
-    /// Only say what would be deleted
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

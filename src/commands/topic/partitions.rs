@@ -11,9 +11,9 @@ Examples:
   mainstem topic add-partitions orders --to 12
   mainstem topic add-partitions orders --by 2 --dry-run
 
-Records stay where they are. Keys that come from now on may go to other partitions than before.";
+Existing records stay in their partitions. New records with the same key may go to another partition than before.";
 
-/// Give a topic more partitions.
+/// Add partitions to a topic.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AddPartitions {
@@ -21,7 +21,7 @@ pub struct AddPartitions {
     topic: String,
     #[command(flatten)]
     count: Count,
-    /// Only say whether it would be accepted
+    /// Only check whether the broker would accept the change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -31,10 +31,10 @@ pub struct AddPartitions {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Count {
-    /// How many it shall have
+    /// The new number of partitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     to: Option<i32>,
-    /// How many more
+    /// How many partitions to add
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     by: Option<i32>,
 }

@@ -18,13 +18,13 @@ Examples:
 const DESCRIBE_EXAMPLES: &str = "\
 Examples:
   mainstem topic describe orders
-  mainstem topic describe --output json      all topics";
+  mainstem topic describe --output json      shows all topics";
 
 /// List topics.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub struct List {
-    /// The brokers' own topics too, such as __consumer_offsets
+    /// Also show internal topics, such as __consumer_offsets
     #[arg(long)]
     internal: bool,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct List {
 #[derive(Debug, Args)]
 #[command(after_help = DESCRIBE_EXAMPLES)]
 pub struct Describe {
-    /// Names [default: all but the brokers' own]
+    /// Names [default: all topics except the internal ones]
     #[arg(value_name = "TOPIC")]
     topics: Vec<String>,
     #[command(flatten)]
@@ -169,10 +169,10 @@ fn list(topic: &Topic) -> Listed<'_> {
 fn durability(entry: &ConfigEntry) -> Option<DescribedDurability> {
     let value = entry.value.clone()?;
     let at_risk = match value.as_str() {
-        "disk" => "an acknowledged record is on the disk",
-        "os" => "a machine that loses power loses acknowledged records that the system has not written out",
+        "disk" => "acknowledged records are on the disk",
+        "os" => "a power cut loses acknowledged records that the system has not written to the disk yet",
         "memory" => {
-            "a killed broker loses up to 10 ms and 256 KiB of acknowledged records of each log, a machine that loses power all that the system has not written out"
+            "a killed broker loses up to 10 ms (256 KiB) of acknowledged records of each log; a power cut loses all that the system has not written to the disk yet"
         }
         _ => return None,
     };

@@ -128,7 +128,7 @@ def test_settings_of_topics_and_brokers(mainstem, orders):
 
 def test_offsets_of_a_group(mainstem, orders, fresh_name):
     group = fresh_name("group")
-    assert "there is no group" in mainstem.failure("group", "describe", group)
+    assert f"group {group} does not exist" in mainstem.failure("group", "describe", group)
     assert plan(mainstem, group, "--topic", orders, "--to-offset", "4", "--execute") == [4, 4]
     for arguments, expected in [
         (["--to-earliest"], [0, 0]),
@@ -225,7 +225,7 @@ def test_a_copy_is_the_same_and_goes_on(mainstem, orders, fresh_name, bootstrap)
         assert mainstem.text("consume", copy, *read) == mainstem.text("consume", orders, *read)
     mainstem.text("produce", copy, "--partition", "0", stdin="mine\n")
     mainstem.text("produce", orders, "--partition", "0", stdin="yours\n")
-    assert "somebody else writes to the destination" in mainstem.failure(*command)
+    assert "another program writes to the destination" in mainstem.failure(*command)
 
 
 def on_terminal(mainstem, *arguments, **variables):

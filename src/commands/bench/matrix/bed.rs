@@ -45,11 +45,7 @@ impl Bed {
             config: ProducerConfig { batch_size: 1, ..ProducerConfig::default() },
         };
         let first = load::produce(&cluster, &topics, &load).await?;
-        anyhow::ensure!(
-            first.errors == 0,
-            "the first records cannot be written: {}",
-            first.first_error.unwrap_or_default()
-        );
+        anyhow::ensure!(first.errors == 0, "cannot write the first records: {}", first.first_error.unwrap_or_default());
         Ok(Bed { broker, cluster, topics, of: cell.clone(), written: 0 })
     }
 

@@ -22,9 +22,9 @@ impl Broker {
     /// Starts it in a new folder and waits until it is ready.
     pub fn start(work_dir: &Path) -> anyhow::Result<Broker> {
         let folder = work_dir.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
-        let log = fs::File::create(work_dir.join("broker.log")).context("the log of the broker cannot be created")?;
-        let program = std::env::current_exe().context("this program is not found any more")?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let log = fs::File::create(work_dir.join("broker.log")).context("cannot create the broker's log file")?;
+        let program = std::env::current_exe().context("cannot find the file of this program")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--set", "mainstem.memory.force=true", "--end-with"]);
         command.arg(std::process::id().to_string()).arg("--data-dir").arg(&folder);
@@ -35,10 +35,10 @@ impl Broker {
         // Ctrl-C is for this program, which ends the broker itself.
         command.process_group(0);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
-        let mut broker = Broker { child: child.context("the broker does not start")?, folder, address: String::new() };
+        let mut broker = Broker { child: child.context("cannot start the broker")?, folder, address: String::new() };
         let Some(output) = broker.child.stdout.take() else { bail!("the broker has no output") };
         for line in BufReader::new(output).lines() {
-            let line = line.context("the output of the broker cannot be read")?;
+            let line = line.context("cannot read the broker's output")?;
             if let Some(rest) = line.strip_prefix("listening on ") {
                 broker.address = rest.split(' ').next().unwrap_or(rest).to_owned();
             }
@@ -46,7 +46,7 @@ impl Broker {
                 return Ok(broker);
             }
         }
-        bail!("the broker did not become ready; {} has the reason", work_dir.join("broker.log").display())
+        bail!("the broker did not become ready; the reason is in {}", work_dir.join("broker.log").display())
     }
 
     pub fn process(&self) -> u32 {

@@ -103,7 +103,7 @@ pub async fn measure(bed: &mut Bed, cell: &Cell, limits: Limits) -> anyhow::Resu
     let usage = Usage::watch(Some(bed.broker.process()));
     let reading = Reading { count: Some(produced.records), duration: Some(limits.duration * CONSUME_TIMES) };
     let consumed = reading::run(&bed.cluster, &bed.topics, readers, reading).await?;
-    ensure!(consumed.records > 0, "nothing of {} records was consumed", produced.records);
+    ensure!(consumed.records > 0, "none of {} records was consumed", produced.records);
     Ok([ack, produced, usage.consumed(&consumed)])
 }
 
@@ -113,6 +113,6 @@ async fn produce(bed: &mut Bed, work: &str, load: &Load) -> anyhow::Result<Outco
     let outcome = usage.produced(work, &produced, load);
     bed.wrote(outcome.bytes);
     let error = outcome.first_error.clone().unwrap_or_default();
-    ensure!(outcome.errors == 0, "{} records failed, the first one: {error}", outcome.errors);
+    ensure!(outcome.errors == 0, "{} records failed; the first error: {error}", outcome.errors);
     Ok(outcome)
 }

@@ -39,21 +39,22 @@ const DISK_LEAST: u64 = 500_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstem bench matrix --work-dir /var/tmp/bench --quick     less than three minutes
-  mainstem bench matrix --work-dir /var/tmp/bench             half an hour; may be interrupted and goes on where it was
+  mainstem bench matrix --work-dir /var/tmp/bench --quick     takes less than three minutes
+  mainstem bench matrix --work-dir /var/tmp/bench             takes half an hour; resumes after an interruption
   mainstem bench matrix --work-dir /var/tmp/bench --layouts shared,partition --partitions 1,1000 --sizes 1024
 
-In the folder: `matrix.jsonl`, a line for each result (cells that are in it are not measured again), and `matrix.html`, one \
-page with charts that needs nothing else. Data folders of the brokers are made there and removed.";
+The command writes two files into the folder. `matrix.jsonl` has a line for each result; the command does not measure \
+these cells again. `matrix.html` is a page with charts that needs no other file. The command creates the data folders of \
+its brokers there, too, and removes them.";
 
-/// Measure layouts, durabilities, partitions, sizes and producers against each other.
+/// Compare layouts, durabilities, partition counts, record sizes and producer counts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchMatrix {
-    /// Where data and results go: on the disk that is to be measured
+    /// Folder for data and results, on the disk to measure
     #[arg(long, value_name = "DIR")]
     work_dir: PathBuf,
-    /// A few cells, in less than three minutes
+    /// Measure a few cells only; takes less than three minutes
     #[arg(long)]
     quick: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: partition,topic,shared]")]
@@ -66,13 +67,13 @@ pub struct BenchMatrix {
     sizes: Vec<u32>,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = "[default: 1,8,64; quick: 1,8]")]
     producers: Vec<u32>,
-    /// How long each cell produces; it takes about twice that
+    /// How long each cell produces; the whole cell takes about twice that time
     #[arg(long, value_name = "DURATION", default_value = "1500ms", value_parser = parse_timeout)]
     cell_duration: Duration,
-    /// Megabytes that a cell produces at most
+    /// The most that a cell produces, in megabytes
     #[arg(long, value_name = "MB", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     cell_megabytes: u64,
-    /// How to tell the result; JSON is one object a line
+    /// Format of the result; JSON is one object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 }
@@ -82,7 +83,7 @@ impl BenchMatrix {
         let limits = Limits { duration: self.cell_duration, bytes: self.cell_megabytes * 1_000_000 };
         let all = self.cells()?;
         let work_dir = &self.work_dir;
-        std::fs::create_dir_all(work_dir).with_context(|| format!("{} cannot be created", work_dir.display()))?;
+        std::fs::create_dir_all(work_dir).with_context(|| format!("cannot create {}", work_dir.display()))?;
         check_space(work_dir, limits)?;
         let mut results = Results::open(&work_dir.join(RESULTS_FILE), limits, page::machine())?;
         broker::remove_leftovers(work_dir);
@@ -90,7 +91,7 @@ impl BenchMatrix {
         let outcome = self.measure(&all, limits, &mut results).await;
         let page = work_dir.join(PAGE_FILE);
         std::fs::write(&page, page::render(results.lines(), results.machine()))
-            .with_context(|| format!("{} cannot be written", page.display()))?;
+            .with_context(|| format!("cannot write {}", page.display()))?;
         match self.output {
             OutputFormat::Json => print(&results.json()?)?,
             OutputFormat::Text => print(&results.table())?,
@@ -104,7 +105,7 @@ impl BenchMatrix {
         let open: Vec<&Cell> = all.iter().filter(|cell| !results.has(cell)).collect();
         let mut clock = Estimate::new(&open, limits);
         note(&format!(
-            "{} cells, {} of them measured already; {} to do, about {}; up to {:.1} GB of disk at a time; {}",
+            "{} cells, {} of them already measured; {} to do, about {}; up to {:.1} GB of disk at a time; {}",
             all.len(),
             all.len() - open.len(),
             open.len(),
@@ -116,14 +117,14 @@ impl BenchMatrix {
         let (mut bed, mut failed, mut in_a_row) = (None, 0, 0);
         for (number, cell) in open.iter().enumerate() {
             if self.quick && begun.elapsed() > QUICK_ENDS {
-                note(&format!("the time is over: {} cells are left for another run", open.len() - number));
+                note(&format!("the time is over; {} cells are left for another run", open.len() - number));
                 break;
             }
             note(&format!("{}/{}  {cell}  (about {} left)", number + 1, open.len(), in_words(clock.left())));
             let measured = tokio::select! {
                 measured = self.measure_cell(&mut bed, cell, limits) => measured,
                 () = interrupt.came() => {
-                    note("interrupted: the next run goes on here");
+                    note("interrupted: the next run continues here");
                     break;
                 }
             };
@@ -140,11 +141,11 @@ impl BenchMatrix {
                     bed = None;
                     failed += 1;
                     in_a_row += 1;
-                    ensure!(in_a_row < FAILURES_MAX, "{in_a_row} cells in a row failed, the last one: {error:#}");
+                    ensure!(in_a_row < FAILURES_MAX, "{in_a_row} cells in a row failed; the last error: {error:#}");
                 }
             }
         }
-        ensure!(failed == 0, "{failed} cells failed; the next run tries them again");
+        ensure!(failed == 0, "{failed} cells failed; the next run retries them");
         Ok(())
     }
 
@@ -242,11 +243,12 @@ fn disk_needed(limits: Limits) -> u64 {
 }
 
 fn check_space(folder: &Path, limits: Limits) -> anyhow::Result<()> {
-    let found = rustix::fs::statvfs(folder).with_context(|| format!("{} cannot be looked at", folder.display()))?;
+    let found =
+        rustix::fs::statvfs(folder).with_context(|| format!("cannot read the free space of {}", folder.display()))?;
     let (free, needed) = (found.f_bavail * found.f_frsize, disk_needed(limits));
     ensure!(
         free >= needed,
-        "{} has {:.1} GB free, and up to {:.1} GB are needed: give another --work-dir, or a smaller --cell-megabytes",
+        "{} has {:.1} GB free, but up to {:.1} GB are needed; give another --work-dir, or a smaller --cell-megabytes",
         folder.display(),
         free as f64 / 1e9,
         needed as f64 / 1e9

@@ -117,7 +117,7 @@ impl Page<'_> {
         let mut slow = by_durability(self, ACK_P99, one);
         slow.iter_mut().for_each(|chart| chart.title = format!("99 of 100 within: {}", chart.title));
         acks.append(&mut slow);
-        self.section("How long does a producer wait that sends one record at a time?", acks);
+        self.section("How long does a producer wait if it sends one record at a time?", acks);
         let mut costs = Vec::new();
         for (measure, how) in [(ACK_RATE, "one record at a time"), (PRODUCE_RATE, "all they can")] {
             for layout in &layouts {

@@ -36,10 +36,10 @@ pub struct Results {
 
 impl Results {
     pub fn open(path: &Path, limits: Limits, machine: String) -> Result<Results> {
-        let failed = || format!("{} cannot be used", path.display());
+        let failed = || format!("cannot use {}", path.display());
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).with_context(failed)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            bail!("{} is in use: another `bench matrix` works in this folder; give another --work-dir", path.display());
+            bail!("{} is in use by another `bench matrix`; give another --work-dir", path.display());
         }
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(failed)?;
@@ -74,7 +74,10 @@ impl Results {
         );
         for (what, same) in [("machine", found.machine == head.machine), ("build", found.program == head.program)] {
             if !same {
-                note(&format!("the figures in {} are of another {what}; new ones are added to them", path.display()));
+                note(&format!(
+                    "the figures in {} come from another {what}; new figures are added to them",
+                    path.display()
+                ));
             }
         }
         if !rest.is_empty() && !rest.ends_with('\n') {
@@ -117,7 +120,7 @@ impl Results {
     fn write(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
-        self.file.write_all(text.as_bytes()).context("a result cannot be written")
+        self.file.write_all(text.as_bytes()).context("cannot write a result")
     }
 
     pub fn json(&self) -> Result<String> {
@@ -163,7 +166,7 @@ impl Results {
 
 fn strange(path: &Path) -> String {
     format!(
-        "{} is not a file of this version of `bench matrix`: give another --work-dir, or remove the file",
+        "{} does not come from this version of `bench matrix`; give another --work-dir, or remove the file",
         path.display()
     )
 }

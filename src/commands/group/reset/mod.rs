@@ -27,22 +27,22 @@ Examples:
   mainstem group reset-offsets billing --all-topics --to-current --export > offsets.csv
   mainstem group reset-offsets billing --from-file offsets.csv --execute
 
-Nothing changes without --execute. A group that has members is refused: stop its consumers first. An offset that a \
-partition does not have becomes the nearest one that it has.";
+Without --execute nothing changes. The group must not have members: stop its consumers first. If a partition does not \
+have the offset, the nearest offset that it has is used.";
 
-/// Set where a group goes on reading. Shows the plan; --execute carries it out.
+/// Set the offsets where a group continues. Shows the plan; --execute carries it out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ResetOffsets {
-    /// The group; it comes into being if it does not exist
+    /// The group; it is created if it does not exist
     group: String,
     /// A topic, or some of its partitions; may be repeated
     #[arg(long = "topic", value_name = "TOPIC[:0,1]", value_parser = TopicChoice::parse)]
     topics: Vec<TopicChoice>,
-    /// All topics that the group has offsets of
+    /// All topics for which the group has offsets
     #[arg(long, conflicts_with = "topics")]
     all_topics: bool,
-    /// Carry the plan out
+    /// Carry out the plan
     #[arg(long)]
     execute: bool,
     /// Print the plan as lines for --from-file: topic,partition,offset
@@ -59,28 +59,28 @@ pub struct ResetOffsets {
 #[group(required = true, multiple = false)]
 #[command(next_help_heading = "Where to")]
 struct To {
-    /// To the first record that is there
+    /// To the first available record
     #[arg(long)]
     to_earliest: bool,
     /// To the end
     #[arg(long)]
     to_latest: bool,
-    /// To where the group is; to the end where it has no offset
+    /// To the group's current offset; to the end of partitions without one
     #[arg(long)]
     to_current: bool,
     /// To this offset
     #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
     to_offset: Option<i64>,
-    /// Forward by so many offsets, or back with a minus
+    /// Forward by this many offsets; a negative number moves backward
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     shift_by: Option<i64>,
-    /// To the first record of the last such time, as ISO 8601 writes it: PT1H, P7D
+    /// To the first record within this time before now, in ISO 8601 form: PT1H, P7D
     #[arg(long, value_name = "DURATION", value_parser = target::parse_duration)]
     by_duration: Option<Duration>,
-    /// To the first record of that time or later: 2026-03-01T08:00:00, UTC unless a zone follows (Z, +02:00)
+    /// To the first record at or after this time: 2026-03-01T08:00:00, UTC unless a zone follows (Z, +02:00)
     #[arg(long, value_name = "TIME", value_parser = target::parse_datetime)]
     to_datetime: Option<TimestampMs>,
-    /// To what a file says: topic,partition,offset on each line, or with the group before the topic
+    /// To the offsets in a file: topic,partition,offset on each line, optionally with the group before the topic
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
 }
@@ -115,8 +115,10 @@ impl ResetOffsets {
     pub async fn run(self) -> anyhow::Result<()> {
         if self.to.from_file.is_some() == (self.all_topics || !self.topics.is_empty()) {
             let text = match self.to.from_file {
-                Some(_) => "--from-file names the topics itself: leave --topic and --all-topics out",
-                None => "which topics? give --topic NAME, or --all-topics for those that the group has offsets of",
+                Some(_) => "the file of --from-file names the topics: leave out --topic and --all-topics",
+                None => {
+                    "no topic is given: give --topic NAME, or --all-topics for all topics for which the group has offsets"
+                }
             };
             return Err(Usage(text.to_owned()).into());
         }
@@ -206,12 +208,12 @@ impl ResetOffsets {
 
     fn tell_beside(&self, outcome: &Outcome<'_>) {
         if outcome.state.is_none() {
-            note(&format!("group {} does not exist yet; it comes into being with its offsets", self.group));
+            note(&format!("group {} does not exist yet; setting its offsets creates it", self.group));
         }
         if outcome.offsets.is_empty() {
-            note("there is nothing to reset: the group has no offsets of such topics");
+            note("nothing to reset: the group has no offsets of these topics");
         } else if !self.execute {
-            note("this is the plan, nothing has changed: --execute carries it out");
+            note("this is the plan; nothing has changed. --execute carries it out");
         }
     }
 }
@@ -221,7 +223,7 @@ fn in_words(outcome: &Outcome<'_>) -> String {
     for one in &outcome.offsets {
         let mark = match one.result {
             "failed" => style::of_stdout().red("failed"),
-            _ if one.moved => "nearest there is".to_owned(),
+            _ if one.moved => "nearest available".to_owned(),
             _ => String::new(),
         };
         let current = one.current.map_or_else(|| "-".to_owned(), |offset| offset.to_string());

@@ -48,7 +48,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let span = text.starts_with(['P', 'p']).then(|| text.parse::<jiff::Span>().ok()).flatten();
     let length = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
     let length = length.and_then(|length| Duration::try_from(length).ok());
-    length.ok_or_else(|| format!("{text} is no time as ISO 8601 writes it, such as PT1H30M or P7D"))
+    length.ok_or_else(|| format!("{text} is not a duration in ISO 8601 form, such as PT1H30M or P7D"))
 }
 
 /// A time with a zone, or one that is meant in UTC.
@@ -58,7 +58,7 @@ pub fn parse_datetime(text: &str) -> Result<TimestampMs, String> {
     let time = zoned.or_else(plain);
     let time = time.filter(|_| text.contains(['T', 't', ' ']));
     time.map(|time| TimestampMs(time.as_millisecond()))
-        .ok_or_else(|| format!("{text} is no time such as 2026-03-01T08:00:00 or 2026-03-01T08:00:00.500+02:00"))
+        .ok_or_else(|| format!("{text} is not a time such as 2026-03-01T08:00:00 or 2026-03-01T08:00:00.500+02:00"))
 }
 
 fn read_file(path: &Path, group: &str) -> anyhow::Result<BTreeMap<TopicPartition, i64>> {
@@ -67,7 +67,9 @@ fn read_file(path: &Path, group: &str) -> anyhow::Result<BTreeMap<TopicPartition
     let mut offsets = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let Some((of, partition, offset)) = parse_line(line) else {
-            bail!("line {number} of {shown} is not topic,partition,offset nor group,topic,partition,offset: {line}");
+            bail!(
+                "line {number} of {shown} is neither topic,partition,offset nor group,topic,partition,offset: {line}"
+            );
         };
         if of.is_none_or(|of| of == group) {
             offsets.insert(partition, offset);
