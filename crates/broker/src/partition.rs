@@ -145,6 +145,14 @@ impl Partition {
                 drop(replica);
                 self.close_waits();
             }
+            Ok(Outcome::HighWatermarkLowered { from, to }) => {
+                self.high_watermark.store(to.0, Ordering::SeqCst);
+                tracing::warn!(
+                    "{}-{}: records {to} to {from} were committed and are cut, as an unclean election demands",
+                    self.topic,
+                    self.index
+                );
+            }
             Ok(Outcome::Nothing) => {}
             // Two threads that moved the log start may arrive in the other order: the larger one counts.
             Err(EventError::WentBack { .. }) => {}

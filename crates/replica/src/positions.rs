@@ -1,15 +1,17 @@
-//! The order of a partition's four offsets, and the one place that asserts it.
+//! The order of a unit's four positions, and the one place that asserts it.
 
 use mainstem_types::Offset;
 
-/// The four offsets that readers and writers of a partition go by.
+use crate::UnitPosition;
+
+/// The four positions that readers and writers of a unit go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
-    pub log_start: Offset,
-    /// First offset of the oldest open transaction, at most the high watermark.
-    pub last_stable: Offset,
-    pub high_watermark: Offset,
-    pub log_end: Offset,
+pub struct Positions<P = Offset> {
+    pub log_start: P,
+    /// Where the oldest open transaction begins, at most the high watermark.
+    pub last_stable: P,
+    pub high_watermark: P,
+    pub log_end: P,
 }
 
 /// The order does not hold. This is a bug or a damaged folder, never an effect of load.
@@ -19,19 +21,19 @@ pub struct Positions {
      run `mainstem verify` on the data folder",
     .0.log_start, .0.last_stable, .0.high_watermark, .0.log_end
 )]
-pub struct PositionsError(pub Positions);
+pub struct PositionsError<P: UnitPosition = Offset>(pub Positions<P>);
 
-impl Positions {
+impl<P: UnitPosition> Positions<P> {
     /// Checks `log start ≤ last stable offset ≤ high watermark ≤ log end`.
-    pub fn check(&self) -> Result<(), PositionsError> {
+    pub fn check(&self) -> Result<(), PositionsError<P>> {
         let ordered = self.log_start <= self.last_stable
             && self.last_stable <= self.high_watermark
             && self.high_watermark <= self.log_end;
         if ordered { Ok(()) } else { Err(PositionsError(*self)) }
     }
 
-    /// First offset that a reader does not get: the last stable offset under `read_committed`, else the high watermark.
-    pub fn read_bound(&self, read_committed: bool) -> Offset {
+    /// The first position that a reader does not get: the last stable offset under `read_committed`, else the high watermark.
+    pub fn read_bound(&self, read_committed: bool) -> P {
         if read_committed { self.last_stable } else { self.high_watermark }
     }
 }

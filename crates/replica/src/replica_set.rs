@@ -1,127 +1,35 @@
-//! The replica set of one partition: events in, an [`Outcome`] out.
+//! The replica set of one unit: events in, an [`Outcome`] out.
 
 use mainstem_types::{LeaderEpoch, NodeId, Offset};
 
+use crate::UnitPosition;
+use crate::event::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSetState, Role};
 use crate::positions::{Positions, PositionsError};
 
-/// One replica as the leader knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replica {
-    pub node: NodeId,
-    /// Where its log ends. For another node: up to where it has fetched.
-    pub log_end: Offset,
-    /// Where what it has acknowledged ends: its share in the high watermark. At most `log_end`.
-    pub acknowledged: Offset,
-    pub in_sync: bool,
-}
+/// What an event leads to. After an error the state is as before.
+type Applied<P> = Result<Outcome<P>, EventError<P>>;
 
-/// What a new [`ReplicaSet`] starts from, as recovery found it.
+/// The replica set of one unit. Not leading until the first [`Event::LeaderElected`] says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplicaSetState {
-    pub local: NodeId,
-    pub replicas: Vec<NodeId>,
-    pub log_start: Offset,
-    /// From the checkpoint; clamped into `log start ..= log end`, because the checkpoint is written behind the log.
-    pub high_watermark: Offset,
-    pub log_end: Offset,
-    /// What of the local log counts towards the high watermark, as recovery found it.
-    pub acknowledged: Offset,
-}
-
-/// What happened to the partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// The metadata log says who leads, from which epoch on, and who is in sync.
-    LeaderElected { leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: Vec<NodeId> },
-    /// The local log was appended to, or synced. Records below `acknowledged` are as safe as the topic's settings promise: in the page
-    /// cache or on the disk, as the log says. Only these count towards the high watermark.
-    LocalEnds { log_end: Offset, acknowledged: Offset },
-    /// The local log was cut at its front (retention, DeleteRecords).
-    LocalLogStart(Offset),
-    /// A follower fetches from `offset`, so it has everything before it.
-    FollowerFetched { node: NodeId, epoch: LeaderEpoch, offset: Offset },
-}
-
-/// What follows from an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    Nothing,
-    /// Replies that wait for an offset below `to` may leave, readers see up to `to`.
-    HighWatermarkAdvanced {
-        to: Offset,
-    },
-    /// This node has begun to lead. `high_watermark` is where readers stop now.
-    BecameLeader {
-        epoch: LeaderEpoch,
-        high_watermark: Offset,
-    },
-    /// This node no longer leads: waiting replies get "not leader".
-    Resigned {
-        epoch: LeaderEpoch,
-    },
-}
-
-/// Why an event is refused. State is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum EventError {
-    /// Kafka: FENCED_LEADER_EPOCH for a follower's fetch; a stale metadata record is ignored.
-    #[error("leader epoch {given} is older than the current one, {current}")]
-    OldEpoch { given: LeaderEpoch, current: LeaderEpoch },
-    /// Kafka: UNKNOWN_LEADER_EPOCH.
-    #[error("leader epoch {given} is newer than the current one, {current}")]
-    FutureEpoch { given: LeaderEpoch, current: LeaderEpoch },
-    /// Kafka: UNKNOWN_TOPIC_OR_PARTITION for a follower that is not assigned.
-    #[error("node {0} is not a replica of this partition")]
-    NotAReplica(NodeId),
-    #[error("{what} went back from {from} to {to}; appends are strictly ordered, so this log is damaged")]
-    WentBack { what: &'static str, from: Offset, to: Offset },
-    #[error("{what} {given} lies beyond the log end {log_end}")]
-    BeyondLogEnd { what: &'static str, given: Offset, log_end: Offset },
-    #[error(transparent)]
-    Order(#[from] PositionsError),
-}
-
-/// Why a request that names a leader epoch is refused (KIP-320).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum EpochCheckError {
-    /// Kafka: NOT_LEADER_OR_FOLLOWER (6).
-    #[error("this node does not lead the partition")]
-    NotLeader,
-    /// Kafka: FENCED_LEADER_EPOCH (74).
-    #[error("the request names leader epoch {given}, but {current} is current: refresh the metadata")]
-    Fenced { given: LeaderEpoch, current: LeaderEpoch },
-    /// Kafka: UNKNOWN_LEADER_EPOCH (75).
-    #[error("the request names leader epoch {given}, which this node does not know yet (it is at {current}): retry")]
-    Unknown { given: LeaderEpoch, current: LeaderEpoch },
-}
-
-/// `acks=all` cannot be honoured, because of `min.insync.replicas`. Kafka: NOT_ENOUGH_REPLICAS (19) when checked before the append,
-/// NOT_ENOUGH_REPLICAS_AFTER_APPEND (20) when checked while waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{in_sync} replicas are in sync, but min.insync.replicas asks for {required}")]
-pub struct MinInSyncError {
-    pub in_sync: usize,
-    pub required: usize,
-}
-
-/// The replica set of one partition. Not leading until the first [`Event::LeaderElected`] says so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplicaSet {
+pub struct ReplicaSet<P = Offset> {
     local: NodeId,
     leader: Option<NodeId>,
     epoch: LeaderEpoch,
     /// Where the current epoch began in the local log, when this node leads.
-    epoch_start: Offset,
-    replicas: Vec<Replica>,
-    log_start: Offset,
-    high_watermark: Offset,
-    log_end: Offset,
-    acknowledged: Offset,
+    epoch_start: P,
+    replicas: Vec<Replica<P>>,
+    /// Replicas that count besides the in-sync ones until the controller has answered.
+    proposed: Vec<NodeId>,
+    min_in_sync: usize,
+    log_start: P,
+    high_watermark: P,
+    log_end: P,
+    acknowledged: P,
 }
 
-impl ReplicaSet {
+impl<P: UnitPosition> ReplicaSet<P> {
     /// `high_watermark` of `state` is clamped between log start and log end: checkpoints trail the log.
-    pub fn new(state: ReplicaSetState) -> Result<Self, PositionsError> {
+    pub fn new(state: ReplicaSetState<P>) -> Result<Self, PositionsError<P>> {
         let high_watermark = state.high_watermark.max(state.log_start).min(state.log_end);
         let set = ReplicaSet {
             local: state.local,
@@ -129,6 +37,8 @@ impl ReplicaSet {
             epoch: LeaderEpoch::NONE,
             epoch_start: state.log_end,
             replicas: state.replicas.iter().map(|node| blank(*node)).collect(),
+            proposed: Vec::new(),
+            min_in_sync: 1,
             log_start: state.log_start,
             high_watermark,
             log_end: state.log_end,
@@ -139,18 +49,26 @@ impl ReplicaSet {
     }
 
     /// Takes one event. After an error the state is as before.
-    pub fn apply(&mut self, event: Event) -> Result<Outcome, EventError> {
+    pub fn apply(&mut self, event: Event<P>) -> Applied<P> {
         match event {
             Event::LeaderElected { leader, epoch, in_sync } => self.elected(leader, epoch, &in_sync),
             Event::LocalEnds { log_end, acknowledged } => self.local_ends(log_end, acknowledged),
-            Event::LocalLogStart(offset) => self.local_log_start(offset),
-            Event::FollowerFetched { node, epoch, offset } => self.follower_fetched(node, epoch, offset),
+            Event::LocalLogStart(position) => self.local_log_start(position),
+            Event::LocalTruncated(position) => self.local_truncated(position),
+            Event::FollowerFetched { node, epoch, from } => self.follower_fetched(node, epoch, from),
+            Event::LeaderCommitted { epoch, high_watermark } => self.leader_committed(epoch, high_watermark),
+            Event::ReplicasChanged(nodes) => self.replicas_changed(&nodes),
+            Event::InSyncProposed(nodes) => self.in_sync_proposed(nodes),
+            Event::MinInSyncChanged(required) => {
+                self.min_in_sync = required;
+                self.advance()
+            }
         }
     }
 
     /// The fast path of an append on the leader: same as [`Event::LocalEnds`]. `acknowledged` may be lower than before: the settings
     /// promise more now. What was acknowledged under the old ones stays so.
-    pub fn local_ends(&mut self, log_end: Offset, acknowledged: Offset) -> Result<Outcome, EventError> {
+    pub fn local_ends(&mut self, log_end: P, acknowledged: P) -> Applied<P> {
         if log_end < self.log_end {
             return Err(EventError::WentBack { what: "the log end", from: self.log_end, to: log_end });
         }
@@ -159,18 +77,18 @@ impl ReplicaSet {
         }
         self.log_end = log_end;
         self.acknowledged = self.acknowledged.max(acknowledged);
-        Ok(self.advance())
+        self.advance()
     }
 
     /// Same as [`Event::LocalLogStart`]. The front may be cut up to the high watermark.
-    pub fn local_log_start(&mut self, offset: Offset) -> Result<Outcome, EventError> {
-        if offset < self.log_start {
-            return Err(EventError::WentBack { what: "the log start", from: self.log_start, to: offset });
+    pub fn local_log_start(&mut self, position: P) -> Applied<P> {
+        if position < self.log_start {
+            return Err(EventError::WentBack { what: "the log start", from: self.log_start, to: position });
         }
-        Positions { log_start: offset, last_stable: self.high_watermark, ..self.positions(self.high_watermark) }
+        Positions { log_start: position, last_stable: self.high_watermark, ..self.positions(self.high_watermark) }
             .check()?;
-        self.log_start = offset;
-        self.acknowledged = self.acknowledged.max(offset);
+        self.log_start = position;
+        self.acknowledged = self.acknowledged.max(position);
         Ok(Outcome::Nothing)
     }
 
@@ -191,8 +109,25 @@ impl ReplicaSet {
         if in_sync < required { Err(MinInSyncError { in_sync, required }) } else { Ok(()) }
     }
 
+    /// Whether this leader may propose that a follower joins the in-sync set: the follower has everything that is committed, and everything
+    /// from before this epoch, which an earlier leader may have committed without this one knowing (KAFKA-7128).
+    pub fn may_join(&self, node: NodeId) -> bool {
+        let needed = self.high_watermark.max(self.epoch_start);
+        let mut replicas = self.replicas.iter().filter(|replica| replica.node == node && node != self.local);
+        self.is_leader() && replicas.any(|replica| !replica.in_sync && replica.acknowledged >= needed)
+    }
+
     pub fn is_leader(&self) -> bool {
         self.leader == Some(self.local)
+    }
+
+    /// What the local node is to the unit.
+    pub fn role(&self) -> Role {
+        match self.replicas.iter().any(|replica| replica.node == self.local) {
+            _ if self.is_leader() => Role::Leader,
+            true => Role::Follower { leader: self.leader },
+            false => Role::Nothing,
+        }
     }
 
     pub fn leader(&self) -> Option<NodeId> {
@@ -204,20 +139,20 @@ impl ReplicaSet {
     }
 
     /// Where the current epoch began in the local log. As long as the high watermark is below it, ListOffsets of a new
-    /// leader answers "offset not available" (KIP-207).
-    pub fn epoch_start(&self) -> Offset {
+    /// leader answers "offset not available" (KIP-207), and nobody joins the in-sync set who is below it (KAFKA-7128).
+    pub fn epoch_start(&self) -> P {
         self.epoch_start
     }
 
-    pub fn high_watermark(&self) -> Offset {
+    pub fn high_watermark(&self) -> P {
         self.high_watermark
     }
 
-    pub fn log_end(&self) -> Offset {
+    pub fn log_end(&self) -> P {
         self.log_end
     }
 
-    pub fn log_start(&self) -> Offset {
+    pub fn log_start(&self) -> P {
         self.log_start
     }
 
@@ -226,13 +161,13 @@ impl ReplicaSet {
     }
 
     /// The replicas in assignment order. The local one is shown with the local positions.
-    pub fn replicas(&self) -> impl Iterator<Item = Replica> + '_ {
+    pub fn replicas(&self) -> impl Iterator<Item = Replica<P>> + '_ {
         self.replicas.iter().map(|replica| self.seen(replica))
     }
 
     /// The four positions. `first_open_transaction` is where the oldest open transaction began, or anything at or above
     /// the high watermark when there is none.
-    pub fn positions(&self, first_open_transaction: Offset) -> Positions {
+    pub fn positions(&self, first_open_transaction: P) -> Positions<P> {
         Positions {
             log_start: self.log_start,
             last_stable: first_open_transaction.min(self.high_watermark).max(self.log_start),
@@ -241,23 +176,17 @@ impl ReplicaSet {
         }
     }
 
-    fn elected(
-        &mut self,
-        leader: Option<NodeId>,
-        epoch: LeaderEpoch,
-        in_sync: &[NodeId],
-    ) -> Result<Outcome, EventError> {
+    fn elected(&mut self, leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: &[NodeId]) -> Applied<P> {
         if epoch < self.epoch {
             return Err(EventError::OldEpoch { given: epoch, current: self.epoch });
-        }
-        if let Some(stranger) = in_sync.iter().find(|node| !self.replicas.iter().any(|r| r.node == **node)) {
-            return Err(EventError::NotAReplica(*stranger));
         }
         let was_leader = self.is_leader();
         let new_epoch = epoch > self.epoch;
         self.leader = leader;
         self.epoch = epoch;
+        self.proposed.clear();
         for replica in &mut self.replicas {
+            // A member that has no replica any more is passed over (KAFKA-9672): the assignment comes with a record of its own.
             replica.in_sync = in_sync.contains(&replica.node);
             if new_epoch && replica.node != self.local {
                 // What a follower told an earlier leader says nothing about its log under this one.
@@ -266,61 +195,113 @@ impl ReplicaSet {
         }
         if self.is_leader() && new_epoch {
             self.epoch_start = self.log_end;
-            self.advance();
+            self.advance()?;
             return Ok(Outcome::BecameLeader { epoch, high_watermark: self.high_watermark });
         }
         if was_leader && !self.is_leader() {
             return Ok(Outcome::Resigned { epoch });
         }
-        Ok(self.advance())
+        self.advance()
     }
 
-    fn follower_fetched(&mut self, node: NodeId, epoch: LeaderEpoch, offset: Offset) -> Result<Outcome, EventError> {
-        if epoch < self.epoch {
-            return Err(EventError::OldEpoch { given: epoch, current: self.epoch });
-        }
-        if epoch > self.epoch {
-            return Err(EventError::FutureEpoch { given: epoch, current: self.epoch });
-        }
-        if offset > self.log_end {
-            return Err(EventError::BeyondLogEnd { what: "a fetch from", given: offset, log_end: self.log_end });
+    fn follower_fetched(&mut self, node: NodeId, epoch: LeaderEpoch, from: P) -> Applied<P> {
+        self.check_current(epoch)?;
+        if from > self.log_end {
+            return Err(EventError::BeyondLogEnd { what: "a fetch from", given: from, log_end: self.log_end });
         }
         let local = self.local;
         let Some(replica) = self.replicas.iter_mut().find(|r| r.node == node && node != local) else {
             return Err(EventError::NotAReplica(node));
         };
         // A follower that lost its disk may begin again further down: it is believed.
-        replica.log_end = offset;
-        replica.acknowledged = offset;
-        Ok(self.advance())
+        replica.log_end = from;
+        replica.acknowledged = from;
+        self.advance()
     }
 
-    fn seen(&self, replica: &Replica) -> Replica {
+    /// An answer of an earlier leader is refused (KAFKA-18991).
+    fn leader_committed(&mut self, epoch: LeaderEpoch, high_watermark: P) -> Applied<P> {
+        self.check_current(epoch)?;
+        let to = high_watermark.min(self.log_end);
+        // A new leader may know less than the one before it told: what was committed stays so.
+        if self.is_leader() || to <= self.high_watermark {
+            return Ok(Outcome::Nothing);
+        }
+        self.set_high_watermark(to)
+    }
+
+    fn local_truncated(&mut self, to: P) -> Applied<P> {
+        if self.is_leader() {
+            return Err(EventError::LeaderCut(to));
+        }
+        if to > self.log_end {
+            return Err(EventError::BeyondLogEnd { what: "a cut at", given: to, log_end: self.log_end });
+        }
+        let from = self.high_watermark;
+        self.log_end = to;
+        self.log_start = self.log_start.min(to);
+        self.acknowledged = self.acknowledged.min(to);
+        self.high_watermark = from.min(to);
+        if to < from { Ok(Outcome::HighWatermarkLowered { from, to }) } else { Ok(Outcome::Nothing) }
+    }
+
+    /// Those who stay keep what is known of them; new ones are not in sync.
+    fn replicas_changed(&mut self, nodes: &[NodeId]) -> Applied<P> {
+        let known = std::mem::take(&mut self.replicas);
+        let find = |node: &NodeId| known.iter().find(|replica| replica.node == *node).copied();
+        self.replicas = nodes.iter().map(|node| find(node).unwrap_or_else(|| blank(*node))).collect();
+        self.advance()
+    }
+
+    /// Only a leader proposes; who would leave counts until the controller has agreed.
+    fn in_sync_proposed(&mut self, nodes: Vec<NodeId>) -> Applied<P> {
+        if self.is_leader() {
+            self.proposed = nodes;
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    fn check_current(&self, epoch: LeaderEpoch) -> Result<(), EventError<P>> {
+        if epoch < self.epoch {
+            return Err(EventError::OldEpoch { given: epoch, current: self.epoch });
+        }
+        if epoch > self.epoch {
+            return Err(EventError::FutureEpoch { given: epoch, current: self.epoch });
+        }
+        Ok(())
+    }
+
+    fn seen(&self, replica: &Replica<P>) -> Replica<P> {
         if replica.node != self.local {
             return *replica;
         }
         Replica { log_end: self.log_end, acknowledged: self.acknowledged, ..*replica }
     }
 
-    /// The rule: the lowest acknowledged end of the in-sync set, never back, and only on the leader.
-    fn advance(&mut self) -> Outcome {
-        if !self.is_leader() {
-            return Outcome::Nothing;
+    /// The rule: the lowest acknowledged end of the in-sync set and of who is proposed to join it; never back, only on the leader, and only
+    /// while enough are in sync.
+    fn advance(&mut self) -> Applied<P> {
+        let required = self.min_in_sync.min(self.replicas.len());
+        if !self.is_leader() || self.in_sync_count() < required {
+            return Ok(Outcome::Nothing);
         }
-        let lowest = self.replicas().filter(|replica| replica.in_sync).map(|replica| replica.acknowledged).min();
+        let counts = |replica: &Replica<P>| replica.in_sync || self.proposed.contains(&replica.node);
+        let lowest = self.replicas().filter(counts).map(|replica| replica.acknowledged).min();
         match lowest {
-            Some(to) if to > self.high_watermark => {
-                self.high_watermark = to;
-                debug_assert_eq!(self.positions(to).check(), Ok(()));
-                Outcome::HighWatermarkAdvanced { to }
-            }
-            _ => Outcome::Nothing,
+            Some(to) if to > self.high_watermark => self.set_high_watermark(to),
+            _ => Ok(Outcome::Nothing),
         }
+    }
+
+    fn set_high_watermark(&mut self, to: P) -> Applied<P> {
+        Positions { high_watermark: to, last_stable: to, ..self.positions(to) }.check()?;
+        self.high_watermark = to;
+        Ok(Outcome::HighWatermarkAdvanced { to })
     }
 }
 
-fn blank(node: NodeId) -> Replica {
-    Replica { node, log_end: Offset::ZERO, acknowledged: Offset::ZERO, in_sync: false }
+fn blank<P: UnitPosition>(node: NodeId) -> Replica<P> {
+    Replica { node, log_end: P::ZERO, acknowledged: P::ZERO, in_sync: false }
 }
 
 #[cfg(test)]

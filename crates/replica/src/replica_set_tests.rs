@@ -21,7 +21,7 @@ fn elect(set: &mut ReplicaSet, epoch: i32, in_sync: &[i32]) -> Outcome {
 }
 
 fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<Outcome, EventError> {
-    set.apply(Event::FollowerFetched { node: NodeId(node), epoch: LeaderEpoch(epoch), offset: Offset(offset) })
+    set.apply(Event::FollowerFetched { node: NodeId(node), epoch: LeaderEpoch(epoch), from: Offset(offset) })
 }
 
 #[test]
@@ -66,6 +66,60 @@ fn with_three_replicas_the_slowest_in_sync_one_decides() {
     assert_eq!(elect(&mut set, 4, &[1]), Outcome::HighWatermarkAdvanced { to: Offset(10) });
     assert_eq!(elect(&mut set, 4, &[1, 2, 3]), Outcome::Nothing);
     assert_eq!(set.high_watermark(), Offset(10));
+}
+
+#[test]
+fn who_is_proposed_counts_until_the_controller_has_answered() {
+    let mut set = set(&[1, 2]);
+    elect(&mut set, 4, &[1]);
+    set.local_ends(Offset(5), Offset(5)).unwrap();
+    fetched(&mut set, 2, 4, 5).unwrap();
+    assert!(set.may_join(NodeId(2)));
+    set.apply(Event::InSyncProposed(vec![LOCAL, NodeId(2)])).unwrap();
+    assert_eq!(set.local_ends(Offset(9), Offset(9)), Ok(Outcome::Nothing), "the controller may have agreed already");
+    assert_eq!(fetched(&mut set, 2, 4, 7), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(elect(&mut set, 4, &[1]), Outcome::HighWatermarkAdvanced { to: Offset(9) });
+}
+
+#[test]
+fn who_is_below_the_start_of_the_epoch_does_not_join() {
+    let mut set = set(&[1, 2]);
+    set.local_ends(Offset(5), Offset(5)).unwrap();
+    elect(&mut set, 4, &[1, 2]);
+    assert_eq!((set.high_watermark(), set.epoch_start()), (Offset(0), Offset(5)));
+    set.apply(Event::LeaderElected { leader: Some(LOCAL), epoch: LeaderEpoch(4), in_sync: vec![] }).unwrap();
+    for (from, may_join) in [(0, false), (4, false), (5, true)] {
+        fetched(&mut set, 2, 4, from).unwrap();
+        assert_eq!(set.may_join(NodeId(2)), may_join, "at {from}");
+    }
+}
+
+#[test]
+fn kip_966_under_min_insync_replicas_nothing_is_committed() {
+    let mut set = set(&[1, 2]);
+    set.apply(Event::MinInSyncChanged(3)).unwrap();
+    elect(&mut set, 0, &[1]);
+    assert_eq!(set.local_ends(Offset(5), Offset(5)), Ok(Outcome::Nothing), "both replicas are asked for");
+    assert_eq!(set.apply(Event::ReplicasChanged(vec![LOCAL])), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+}
+
+#[test]
+fn a_follower_s_high_watermark_follows_the_leader_s_and_a_cut() {
+    let mut set = set(&[1, 2]);
+    let committed = |epoch, to| Event::LeaderCommitted { epoch: LeaderEpoch(epoch), high_watermark: Offset(to) };
+    let elected = Event::LeaderElected { leader: Some(NodeId(2)), epoch: LeaderEpoch(3), in_sync: vec![NodeId(2)] };
+    set.apply(elected).unwrap();
+    assert_eq!(set.role(), Role::Follower { leader: Some(NodeId(2)) });
+    set.local_ends(Offset(5), Offset(5)).unwrap();
+    assert_eq!(set.apply(committed(3, 9)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }), "as far as it has it");
+    assert_eq!(set.apply(committed(3, 2)), Ok(Outcome::Nothing), "a new leader knows less at first");
+    assert!(matches!(set.apply(committed(2, 9)), Err(EventError::OldEpoch { .. })));
+    assert_eq!(set.apply(Event::LocalTruncated(Offset(5))), Ok(Outcome::Nothing));
+    let lowered = Outcome::HighWatermarkLowered { from: Offset(5), to: Offset(3) };
+    assert_eq!(set.apply(Event::LocalTruncated(Offset(3))), Ok(lowered));
+    assert_eq!((set.log_end(), set.high_watermark()), (Offset(3), Offset(3)));
+    elect(&mut set, 4, &[1]);
+    assert_eq!(set.apply(Event::LocalTruncated(Offset(2))), Err(EventError::LeaderCut(Offset(2))));
 }
 
 #[test]
@@ -152,8 +206,13 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(leader, epoch, in_sync)| Event::LeaderElected { leader, epoch, in_sync }),
         6 => (offset(), offset()).prop_map(|(log_end, acknowledged)| Event::LocalEnds { log_end, acknowledged }),
         1 => offset().prop_map(Event::LocalLogStart),
+        1 => offset().prop_map(Event::LocalTruncated),
+        2 => (epoch(), offset())
+            .prop_map(|(epoch, high_watermark)| Event::LeaderCommitted { epoch, high_watermark }),
+        1 => prop::collection::vec(node(), 0..4).prop_map(Event::InSyncProposed),
+        1 => (0..4usize).prop_map(Event::MinInSyncChanged),
         4 => (node(), epoch(), offset())
-            .prop_map(|(node, epoch, offset)| Event::FollowerFetched { node, epoch, offset }),
+            .prop_map(|(node, epoch, offset)| Event::FollowerFetched { node, epoch, from: offset }),
     ]
 }
 
@@ -167,15 +226,17 @@ proptest! {
             let before = set.clone();
             let outcome = set.apply(event);
             prop_assert_eq!(set.positions(Offset(0)).check(), Ok(()));
-            prop_assert!(set.high_watermark() >= before.high_watermark());
+            let lowered = matches!(outcome, Ok(Outcome::HighWatermarkLowered { .. }));
+            prop_assert_eq!(lowered, set.high_watermark() < before.high_watermark());
             prop_assert!(set.leader_epoch() >= before.leader_epoch());
             match outcome {
                 Err(_) => prop_assert_eq!(&set, &before),
                 Ok(Outcome::HighWatermarkAdvanced { to }) => {
-                    prop_assert!(set.is_leader());
-                    let lowest = set.replicas().filter(|r| r.in_sync).map(|r| r.acknowledged).min();
-                    prop_assert_eq!(Some(to), lowest);
+                    prop_assert_eq!(to, set.high_watermark());
+                    let counted = set.replicas().filter(|r| r.in_sync || set.proposed.contains(&r.node));
+                    prop_assert!(!set.is_leader() || counted.map(|r| r.acknowledged).min() == Some(to));
                 }
+                Ok(Outcome::HighWatermarkLowered { .. }) => prop_assert!(!set.is_leader()),
                 Ok(Outcome::BecameLeader { high_watermark, .. }) => {
                     prop_assert_eq!(high_watermark, set.high_watermark());
                 }
