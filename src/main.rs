@@ -88,6 +88,8 @@ impl std::fmt::Display for Said {
 impl std::error::Error for Said {}
 
 fn main() -> ExitCode {
+    // Debug builds unwind; they are to end as release builds do.
+    mainstem_env::abort_on_panic();
     let line = CommandLine::parse();
     style::choose(line.color);
     let result = match line.command {

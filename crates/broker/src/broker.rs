@@ -143,6 +143,9 @@ impl Broker {
     /// Long polls from here on are answered at once, those that wait are woken: the broker is about to stop.
     pub fn end_long_polls(&self) {
         self.state.stopping.store(true, Ordering::SeqCst);
+        // What they are at ends while requests under way are answered.
+        self.maintenance.ask_to_stop();
+        self.cleaner.ask_to_stop();
         for topic in self.state.topics.load().iter() {
             topic.partitions.iter().for_each(|partition| partition.fetch_waiters.wake_all());
         }

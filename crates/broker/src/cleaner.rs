@@ -7,15 +7,16 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mainstem_env::{Signal, Worker};
 use mainstem_metadata::config::CleanerConfig;
 use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction, OpenError, TopicLog};
 use mainstem_types::{PartitionIndex, TopicId};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::partition::Partition;
+use crate::space::Space;
 use crate::state::State;
 
 const REST_MIN: Duration = Duration::from_secs(60);
@@ -43,9 +44,9 @@ pub(crate) struct Cleaner {
 
 #[derive(Default)]
 struct Shared {
-    stopped: Mutex<bool>,
-    stopping: Condvar,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Of all threads.
+    signal: Arc<Signal>,
+    threads: Mutex<Vec<Worker>>,
     logs: Mutex<HashMap<Key, Standing>>,
 }
 
@@ -72,15 +73,18 @@ impl Cleaner {
         Ok(Cleaner { shared })
     }
 
+    /// Asks what is being compacted to end; the logs stay as they are. Does not wait for it.
+    pub fn ask_to_stop(&self) {
+        self.shared.signal.stop();
+    }
+
     /// Stops what is being compacted; the logs stay as they are.
     pub fn stop(&self) {
-        *self.shared.stopped.lock() = true;
-        self.shared.stopping.notify_all();
+        self.ask_to_stop();
         loop {
             // A thread may have started another one.
             let Some(thread) = self.shared.threads.lock().pop() else { return };
-            // A thread that panicked has nothing more to do.
-            let _ = thread.join();
+            thread.join();
         }
     }
 
@@ -90,7 +94,7 @@ impl Cleaner {
         let mut passes = 0;
         while let Some(partition) = self.shared.take_due(state) {
             passes += 1;
-            clean_and_tell(&self.shared, state, &partition, &limits, &mut Pace::unlimited(&self.shared));
+            clean_and_tell(&self.shared, state, &partition, &limits, &mut Pace::unlimited(&self.shared, &state.space));
         }
         passes
     }
@@ -102,9 +106,8 @@ fn start_thread(shared: &Arc<Shared>, state: &Weak<State>, number: usize) -> io:
         return Ok(());
     }
     let (own, state) = (Arc::clone(shared), state.clone());
-    let thread =
-        std::thread::Builder::new().name(format!("cleaner-{number}")).spawn(move || run(&own, &state, number))?;
-    threads.push(thread);
+    let signal = Arc::clone(&shared.signal);
+    threads.push(Worker::start_with(format!("cleaner-{number}"), signal, move |_| run(&own, &state, number))?);
     Ok(())
 }
 
@@ -114,7 +117,7 @@ fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
         None => return,
     };
     loop {
-        if shared.wait(backoff) {
+        if shared.signal.wait(backoff) {
             return;
         }
         let Some(state) = state.upgrade() else { return };
@@ -123,14 +126,14 @@ fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
             backoff = self::backoff(&config);
             // One that is not wanted any more waits: the setting may change again.
             let wanted = config.threads.max(0) as usize;
-            if number >= wanted || shared.is_stopped() {
+            if number >= wanted || shared.signal.is_stopped() {
                 break;
             }
             if number == 0 {
                 start_others(shared, &state, wanted);
             }
             let Some(partition) = shared.take_due(&state) else { break };
-            let mut pace = Pace::new(shared, &config);
+            let mut pace = Pace::new(shared, &state.space, &config);
             clean_and_tell(shared, &state, &partition, &limits(&config), &mut pace);
         }
     }
@@ -159,19 +162,6 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
 }
 
 impl Shared {
-    fn is_stopped(&self) -> bool {
-        *self.stopped.lock()
-    }
-
-    /// Says whether to stop.
-    fn wait(&self, time: Duration) -> bool {
-        let mut stopped = self.stopped.lock();
-        if !*stopped {
-            self.stopping.wait_for(&mut stopped, time);
-        }
-        *stopped
-    }
-
     /// The due log with the largest dirty share that nobody compacts; it is the caller's until [`Shared::give_back`].
     fn take_due(&self, state: &State) -> Option<Arc<Partition>> {
         loop {
@@ -308,30 +298,33 @@ fn tell(log: &TopicLog, done: &Compaction) {
 /// Keeps a thread to its part of `log.cleaner.io.max.bytes.per.second`.
 struct Pace<'s> {
     shared: &'s Shared,
+    space: &'s Space,
     bytes_per_second: f64,
     /// What is to be waited for so far.
     owed: Duration,
 }
 
 impl<'s> Pace<'s> {
-    fn new(shared: &'s Shared, config: &CleanerConfig) -> Self {
+    fn new(shared: &'s Shared, space: &'s Space, config: &CleanerConfig) -> Self {
         let bytes_per_second = config.io_max_bytes_per_second / f64::from(config.threads.max(1));
-        Pace { shared, bytes_per_second, owed: Duration::ZERO }
+        Pace { shared, space, bytes_per_second, owed: Duration::ZERO }
     }
 
-    fn unlimited(shared: &'s Shared) -> Self {
-        Pace { shared, bytes_per_second: f64::MAX, owed: Duration::ZERO }
+    fn unlimited(shared: &'s Shared, space: &'s Space) -> Self {
+        Pace { shared, space, bytes_per_second: f64::MAX, owed: Duration::ZERO }
     }
 }
 
 impl CleaningControl for Pace<'_> {
     fn proceed(&mut self, bytes: u64) -> bool {
+        // What it reads counts, too: then appends look at the disk sooner than they must.
+        drop(self.space.count(usize::try_from(bytes).unwrap_or(usize::MAX)));
         let seconds = bytes as f64 / self.bytes_per_second.max(1.0);
         self.owed += Duration::try_from_secs_f64(seconds).unwrap_or(REST_MAX);
         if self.owed < PAUSE_MIN {
-            return !self.shared.is_stopped();
+            return !self.shared.signal.is_stopped();
         }
-        !self.shared.wait(std::mem::take(&mut self.owed))
+        !self.shared.signal.wait(std::mem::take(&mut self.owed))
     }
 }
 

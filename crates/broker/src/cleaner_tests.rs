@@ -145,13 +145,21 @@ fn a_log_that_cannot_be_compacted_rests_and_the_others_go_on() {
 #[test]
 fn the_pace_holds_a_pass_back_and_a_stop_ends_the_wait() {
     let shared = Shared::default();
-    let mut slow = Pace { shared: &shared, bytes_per_second: 1000.0, owed: Duration::ZERO };
+    let env = StoreEnv::new(
+        Arc::new(MemFs::new()),
+        Arc::new(ManualClock::at(TimestampMs(NOW))),
+        Arc::new(SeededRng::new(1)),
+        1 << 20,
+        0,
+    );
+    let space = Space::new(env.unwrap(), "/data".into());
+    let mut slow = Pace { shared: &shared, space: &space, bytes_per_second: 1000.0, owed: Duration::ZERO };
     let began = Instant::now();
     (0..5).for_each(|_| assert!(slow.proceed(10)));
     assert!(began.elapsed() >= Duration::from_millis(50));
-    *shared.stopped.lock() = true;
+    shared.signal.stop();
     assert!(!slow.proceed(u64::MAX));
-    assert!(!Pace::unlimited(&shared).proceed(1));
+    assert!(!Pace::unlimited(&shared, &space).proceed(1));
     assert!(began.elapsed() < LIMIT);
 }
 

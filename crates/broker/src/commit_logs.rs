@@ -41,13 +41,13 @@ fn used_percent(state: &State) -> Option<i64> {
 }
 
 /// Makes room where the disk is too full for the hours to count.
-pub(crate) fn make_room(state: &State) {
+pub(crate) fn make_room(state: &State, go_on: &dyn Fn() -> bool) {
     if !state.config.load().log.commit_log_delete_hours.is_empty() && is_pressed(state) {
         maintenance::retention_of_groups(state);
     }
     let force = i64::from(state.config.load().log.commit_log_force_percent);
     for _ in 0..FORCED_FILES_MAX {
-        if force >= 100 || used_percent(state).is_none_or(|used| used <= force) {
+        if !go_on() || force >= 100 || used_percent(state).is_none_or(|used| used <= force) {
             return;
         }
         match state.folder.oldest_commit_log_files() {
@@ -62,7 +62,8 @@ pub(crate) fn make_room(state: &State) {
 /// Whether the file could go: what is not committed stays.
 fn delete(state: &State, oldest: &OldFile) -> bool {
     let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded_of(&oldest.group));
-    state.folder.remove_due();
+    // Not behind everything else that is to be removed.
+    state.folder.remove_deleted_of(&oldest.group);
     match deleted {
         Ok(0) => false,
         Ok(files) => {

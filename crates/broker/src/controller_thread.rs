@@ -6,9 +6,9 @@
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mainstem_env::Worker;
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_metadata::controller::{Controller, Decision};
 use mainstem_metadata::image::{ClusterImage, ImageDelta};
@@ -130,16 +130,15 @@ type Job = Box<dyn FnOnce(&mut Core, &State) + Send>;
 /// The way to the thread.
 pub(crate) struct ControllerThread {
     sender: Mutex<Option<Sender<Job>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Worker,
 }
 
 impl ControllerThread {
     pub fn start(core: Core, state: &Arc<State>) -> io::Result<ControllerThread> {
         let (sender, receiver) = channel();
         let state = Arc::downgrade(state);
-        let thread =
-            std::thread::Builder::new().name("controller".to_owned()).spawn(move || run(core, &receiver, &state))?;
-        Ok(ControllerThread { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+        let thread = Worker::start("controller", move |_| run(core, &receiver, &state))?;
+        Ok(ControllerThread { sender: Mutex::new(Some(sender)), thread })
     }
 
     /// Runs one operation: `decide` looks at the image and says what is recorded and answered.
@@ -170,12 +169,10 @@ impl ControllerThread {
 
     /// Lets the thread do a last operation, then ends it.
     pub fn stop(&self, last: impl FnOnce(&mut Core, &State) + Send + 'static) {
-        // The thread may have ended already, by a panic; then there is nothing left to do.
+        // Nothing is left to do for a thread that was stopped before.
         let _ = self.submit(Box::new(last));
         self.sender.lock().take();
-        if let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
-        }
+        self.thread.join();
     }
 }
 

@@ -1,117 +1,122 @@
-//! What has to be done now and then: retention, flushes that are due, checkpoints, files to remove, producers to forget.
+//! What has to be done now and then: the look at the disk, flushes that are due, retention, checkpoints, files to remove, producers to forget.
 //!
-//! One thread, one log after the other. Readers and appenders never wait for it: a log's own locks are held for moments.
+//! Each task has a thread of its own, so that none waits for another one: a disk that takes long to delete files delays deletions alone. Readers
+//! and appenders never wait for a task: a log's own locks are held for moments. A task that goes from log to log, or from file to file, looks at
+//! its signal in between, and leaves the rest when the broker stops; what it leaves is done after the next start.
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mainstem_store::TopicLog;
-use parking_lot::{Condvar, Mutex};
+use mainstem_env::{Signal, Worker};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_store::{Removal, TopicLog};
 
 use crate::commit_logs;
+use crate::partition::Partition;
 use crate::state::State;
 
-/// How often the thread looks at the clock.
+/// How often each thread looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
 /// A file that was not used for this long (at the most twice as long) is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Maintenance {
-    stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+/// Something that is done now and then.
+struct Task {
+    /// Of the thread.
+    name: &'static str,
+    /// How long after the start it is done first.
+    first: fn(&BrokerConfig) -> Duration,
+    /// How long after it began it is done again, at the earliest with the next tick.
+    every: fn(&BrokerConfig) -> Duration,
+    run: fn(&State, &Signal),
 }
 
-impl Maintenance {
-    pub fn start(state: &Arc<State>) -> io::Result<Maintenance> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (own, state) = (Arc::clone(&stop), Arc::downgrade(state));
-        let thread = std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || run(&own, &state))?;
-        Ok(Maintenance { stop, thread: Mutex::new(Some(thread)) })
-    }
+static TASKS: [Task; 9] = [
+    Task { name: "disk-watch", first: at_once, every: at_once, run: |state, _| look_at_disk(state) },
+    Task { name: "flush-due", first: at_once, every: at_once, run: |state, _| flush_due(state) },
+    Task { name: "views", first: at_once, every: at_once, run: |state, _| state.folder.write_views_of_groups() },
+    Task { name: "deletion", first: at_once, every: at_once, run: remove_waiting },
+    Task {
+        name: "make-room",
+        first: initial_delay,
+        every: |_| commit_logs::LOOK,
+        run: |state, signal| commit_logs::make_room(state, &|| !signal.is_stopped()),
+    },
+    Task {
+        name: "retention",
+        first: initial_delay,
+        every: |config| millis(config.log.retention_check_interval_ms),
+        run: |state, signal| retention(state, &|| !signal.is_stopped()),
+    },
+    Task {
+        name: "checkpoints",
+        first: initial_delay,
+        every: |config| millis(i64::from(config.log.flush_checkpoint_interval_ms)),
+        run: |state, _| write_checkpoints(state),
+    },
+    // As in Kafka, whatever `log.initial.task.delay.ms` says.
+    Task {
+        name: "producers",
+        first: producers_interval,
+        every: producers_interval,
+        run: |state, _| expire_producers(state),
+    },
+    Task { name: "idle-files", first: |_| IDLE, every: |_| IDLE, run: |state, _| release_idle(state) },
+];
 
-    pub fn stop(&self) {
-        *self.stop.0.lock() = true;
-        self.stop.1.notify_one();
-        if let Some(thread) = self.thread.lock().take() {
-            // A thread that panicked has nothing more to do.
-            let _ = thread.join();
-        }
-    }
+fn at_once(_: &BrokerConfig) -> Duration {
+    Duration::ZERO
 }
 
-fn run(stop: &(Mutex<bool>, Condvar), state: &Weak<State>) {
-    let mut schedule: Option<Schedule> = None;
-    loop {
-        {
-            let mut stopped = stop.0.lock();
-            if !*stopped {
-                stop.1.wait_for(&mut stopped, TICK);
-            }
-            if *stopped {
-                return;
-            }
-        }
-        let Some(state) = state.upgrade() else { return };
-        let now = state.env.clock.monotonic();
-        schedule.get_or_insert_with(|| Schedule::new(&state, now)).run_due(&state, now);
-    }
+fn initial_delay(config: &BrokerConfig) -> Duration {
+    millis(config.log.initial_task_delay_ms)
 }
 
-/// When each task is due next, on the monotonic clock.
-struct Schedule {
-    retention: Duration,
-    commit_logs: Duration,
-    checkpoints: Duration,
-    producers: Duration,
-    idle: Duration,
-}
-
-impl Schedule {
-    fn new(state: &State, now: Duration) -> Schedule {
-        let config = state.config.load();
-        let initial = millis(config.log.initial_task_delay_ms);
-        Schedule {
-            retention: now + initial,
-            commit_logs: now + initial,
-            checkpoints: now + initial,
-            producers: now + initial,
-            idle: now + IDLE,
-        }
-    }
-
-    fn run_due(&mut self, state: &State, now: Duration) {
-        let config = state.config.load_full();
-        look_at_disk(state);
-        flush_due(state);
-        state.folder.write_views_of_groups();
-        remove_due(state);
-        if now >= self.retention {
-            self.retention = now + millis(config.log.retention_check_interval_ms);
-            retention(state);
-        }
-        if now >= self.commit_logs {
-            self.commit_logs = now + commit_logs::LOOK;
-            commit_logs::make_room(state);
-        }
-        if now >= self.producers {
-            self.producers = now + millis(i64::from(config.producer_state.expiration_check_interval_ms));
-            expire_producers(state);
-        }
-        if now >= self.idle {
-            self.idle = now + IDLE;
-            release_idle(state);
-        }
-        if now >= self.checkpoints {
-            self.checkpoints = now + millis(i64::from(config.log.flush_checkpoint_interval_ms));
-            write_checkpoints(state);
-        }
-    }
+fn producers_interval(config: &BrokerConfig) -> Duration {
+    millis(i64::from(config.producer_state.expiration_check_interval_ms))
 }
 
 fn millis(milliseconds: i64) -> Duration {
     Duration::from_millis(milliseconds.max(1) as u64)
+}
+
+/// The threads.
+pub(crate) struct Maintenance {
+    workers: Vec<Worker>,
+}
+
+impl Maintenance {
+    pub fn start(state: &Arc<State>) -> io::Result<Maintenance> {
+        let began = state.env.clock.monotonic();
+        let start = |task: &'static Task| {
+            let state = Arc::downgrade(state);
+            Worker::start(task.name, move |signal| run(task, began, signal, &state))
+        };
+        Ok(Maintenance { workers: TASKS.iter().map(start).collect::<io::Result<_>>()? })
+    }
+
+    /// Asks all tasks to end where they are. Does not wait for them.
+    pub fn ask_to_stop(&self) {
+        self.workers.iter().for_each(|worker| worker.signal().stop());
+    }
+
+    pub fn stop(&self) {
+        self.ask_to_stop();
+        self.workers.iter().for_each(Worker::stop);
+    }
+}
+
+fn run(task: &Task, began: Duration, signal: &Signal, state: &Weak<State>) {
+    let mut due = None;
+    while !signal.wait(TICK) {
+        let Some(state) = state.upgrade() else { return };
+        let now = state.env.clock.monotonic();
+        if now >= *due.get_or_insert_with(|| began + (task.first)(&state.config.load())) {
+            due = Some(now + (task.every)(&state.config.load()));
+            (task.run)(&state, signal);
+        }
+    }
 }
 
 pub(crate) fn look_at_disk(state: &State) {
@@ -128,19 +133,23 @@ fn flush_due(state: &State) {
     }
 }
 
-pub(crate) fn remove_due(state: &State) {
-    state.folder.remove_due();
+/// Deletes what waits for it: where the disk is short of space, also files whose delay is not over.
+fn remove_waiting(state: &State, signal: &Signal) {
+    remove_files(state, &Removal { everything: state.space.is_short(), go_on: &|| !signal.is_stopped() });
+}
+
+pub(crate) fn remove_files(state: &State, removal: &Removal<'_>) {
+    state.folder.remove(removal);
     for topic in state.topics.load().iter() {
-        for partition in &topic.partitions {
-            partition.log().remove_due_files();
-        }
+        topic.partitions.iter().for_each(|partition| _ = partition.log().remove_files(removal));
     }
 }
 
 /// Applies retention to every partition: to those in commit logs when that is due.
-pub(crate) fn retention(state: &State) {
-    let mut removed = retention_where(state, |log| log.as_partition_log().is_some());
-    if commit_logs::are_due(state) {
+/// Stops between two logs when `go_on` says so.
+pub(crate) fn retention(state: &State, go_on: &dyn Fn() -> bool) {
+    let mut removed = retention_where(state, go_on, |log| log.as_partition_log().is_some());
+    if go_on() && commit_logs::are_due(state) {
         removed |= retention_of_groups(state);
     }
     if removed {
@@ -151,7 +160,7 @@ pub(crate) fn retention(state: &State) {
 /// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics among them. Whether
 /// anything was removed.
 pub(crate) fn retention_of_groups(state: &State) -> bool {
-    let removed = retention_where(state, |log| log.as_group_partition().is_some());
+    let removed = retention_where(state, &|| true, |log| log.as_group_partition().is_some());
     let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);
     if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms) {
         tracing::error!("how old records of unknown topics are cannot be told, they stay: {error}");
@@ -165,28 +174,38 @@ pub(crate) fn retention_of_groups(state: &State) -> bool {
 }
 
 /// Applies retention to some logs. One whose disk fails is reported; the others go on.
-fn retention_where(state: &State, chosen: impl Fn(&TopicLog) -> bool) -> bool {
-    let now = state.env.clock.wall_ms();
+fn retention_where(state: &State, go_on: &dyn Fn() -> bool, chosen: impl Fn(&TopicLog) -> bool) -> bool {
     let mut removed = false;
     for topic in state.topics.load().iter() {
         for partition in topic.partitions.iter().filter(|partition| chosen(partition.log())) {
-            match partition.log().retention_pass(now, partition.high_watermark()) {
-                Ok(outcome) if outcome.segments_removed > 0 => {
-                    removed = true;
-                    partition.log_start_moved();
-                    let (name, count) = (partition.log().partition(), outcome.segments_removed);
-                    tracing::info!(
-                        "{name}: {count} old segments removed, {} bytes; it begins at {}",
-                        outcome.bytes_removed,
-                        outcome.log_start
-                    );
-                }
-                Ok(_) => {}
-                Err(error) => tracing::error!("{}: retention failed: {error}", partition.log().partition()),
+            if !go_on() {
+                return removed;
             }
+            removed |= retention_of(state, partition);
         }
     }
     removed
+}
+
+fn retention_of(state: &State, partition: &Partition) -> bool {
+    let name = partition.log().partition();
+    match partition.log().retention_pass(state.env.clock.wall_ms(), partition.high_watermark()) {
+        Ok(outcome) if outcome.segments_removed > 0 => {
+            partition.log_start_moved();
+            tracing::info!(
+                "{name}: {} old segments removed, {} bytes; it begins at {}",
+                outcome.segments_removed,
+                outcome.bytes_removed,
+                outcome.log_start
+            );
+            true
+        }
+        Ok(_) => false,
+        Err(error) => {
+            tracing::error!("{name}: retention failed: {error}");
+            false
+        }
+    }
 }
 
 fn expire_producers(state: &State) {
@@ -213,4 +232,10 @@ pub(crate) fn write_checkpoints(state: &State) {
     if let Err(error) = state.folder.write_checkpoints(&state.all_logs()) {
         tracing::error!("the checkpoints are not written: {error}");
     }
+    // A start's own reserve may have been taken with them.
+    look_at_disk(state);
 }
+
+#[cfg(test)]
+#[path = "maintenance_tests.rs"]
+mod tests;

@@ -220,10 +220,11 @@ impl Partition {
         zstd_allowed: bool,
         unpacked_bytes_max: usize,
     ) -> Result<Appended, AppendError> {
-        if origin == Origin::Client && self.space.is_short() {
+        // Counted as written when this returns.
+        let Some(_taken) = self.space.take_for(origin, batch.len()) else {
             let refused = AppendError::DiskReserve { partition: self.log.partition().clone() };
             return self.log.known_duplicate(batch).ok_or(refused);
-        }
+        };
         let leader_epoch = self.leader_epoch();
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {

@@ -1,45 +1,163 @@
-//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` what they produce is refused, save what is stored already.
+//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` the broker refuses what they produce, except what is stored already.
 //!
-//! Reads, deletions, groups and administration go on, and need a little space to do so. The disk is looked at about once a
-//! second, so what is written in between may take some of the reserve; a disk that is full all the same refuses each write by itself.
+//! Reads, deletions, groups and administration go on, and need a little space to do so. The reserve holds at any rate of writing: a look at the
+//! disk says how much may be written until the next look, appends count what they write, and an append that finds nothing left looks anew. A look
+//! once a second sees what others write and delete.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use mainstem_store::{Origin, StoreEnv};
 
 use crate::state::State;
 
 /// The most that is kept free if nobody says how much.
 const RESERVE_BYTES_MAX: u64 = 1 << 30;
+/// What file systems give out at once: a small append may take as much of the log, and as much of an index.
+const BLOCK_BYTES: u64 = 4096;
+/// More than any append has: what is counted at once does not overflow.
+const BYTES_MAX: u64 = 1 << 40;
+/// With less above the reserve, logs reserve no space ahead of their ends: all of it is for records.
+const AHEAD_FROM_BYTES: u64 = 256 << 20;
 
-/// Whether there is too little space for clients' writes. Clones share it.
-#[derive(Debug, Clone, Default)]
+/// Whether there is space for clients' writes. Clones share it.
+#[derive(Debug, Clone)]
 pub(crate) struct Space {
-    short: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+}
+
+/// ```text
+/// written ≤ begun ≤ limit, or somebody looks at the disk
+/// ```
+/// All three count bytes since the start. Whatever is below `written` was there when a later look at the disk began.
+#[derive(Debug)]
+struct Shared {
+    env: Arc<StoreEnv>,
+    folder: PathBuf,
+    short: AtomicBool,
+    reserve: AtomicU64,
+    /// What the append wanted that made it short, above the reserve.
+    missed: AtomicU64,
+    begun: AtomicU64,
+    written: AtomicU64,
+    limit: AtomicU64,
+}
+
+/// Bytes that an append is about to write.
+#[must_use = "what is taken is counted as written when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Taken<'s> {
+    space: &'s Shared,
+    bytes: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.space.written.fetch_add(self.bytes, Ordering::Release);
+    }
 }
 
 impl Space {
-    pub fn is_short(&self) -> bool {
-        self.short.load(Ordering::Relaxed)
+    /// Nothing is short until somebody looks.
+    pub fn new(env: Arc<StoreEnv>, folder: PathBuf) -> Space {
+        let shared = Shared {
+            env,
+            folder,
+            short: AtomicBool::new(false),
+            reserve: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            limit: AtomicU64::new(u64::MAX),
+        };
+        Space { shared: Arc::new(shared) }
     }
 
-    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, so that it does not
-    /// change every second.
-    fn judge(&self, free: u64, reserve: u64) {
-        let short = self.is_short();
-        let enough = if short { reserve.saturating_add(reserve / 10) } else { reserve };
-        if (free < enough) == short {
+    pub fn is_short(&self) -> bool {
+        self.shared.short.load(Ordering::Relaxed)
+    }
+
+    /// Takes space for a client's append of so many bytes. `None`: it would take from the reserve.
+    pub fn take(&self, bytes: usize) -> Option<Taken<'_>> {
+        if self.is_short() {
+            return None;
+        }
+        let taken = self.count(bytes);
+        // A disk that cannot be asked says nothing about its space: the write itself will tell.
+        if !self.shared.is_over() || self.shared.look().is_err() {
+            return Some(taken);
+        }
+        if !self.is_short() && self.shared.is_over() {
+            self.shared.missed.store(taken.bytes, Ordering::Relaxed);
+            self.shared.become_short();
+        }
+        Some(taken).filter(|_| !self.is_short())
+    }
+
+    /// Takes space for an append: what clients do not produce is written in any case.
+    pub fn take_for(&self, origin: Origin, bytes: usize) -> Option<Taken<'_>> {
+        match origin {
+            Origin::Client => self.take(bytes),
+            _ => Some(self.count(bytes)),
+        }
+    }
+
+    /// Counts what is written in any case.
+    pub fn count(&self, bytes: usize) -> Taken<'_> {
+        let bytes = (bytes as u64).min(BYTES_MAX).next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
+        self.shared.begun.fetch_add(bytes, Ordering::AcqRel);
+        Taken { space: &self.shared, bytes }
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.begun.load(Ordering::Acquire) > self.limit.load(Ordering::Acquire)
+    }
+
+    fn look(&self) -> io::Result<()> {
+        // In this order: what was written before is in what is free.
+        let written = self.written.load(Ordering::Acquire);
+        let free = self.env.fs.free_space(&self.folder)?;
+        let unwritten = self.env.unwritten_buffer_bytes() as u64;
+        self.judge(free.saturating_sub(unwritten), written);
+        Ok(())
+    }
+
+    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, and what was refused has to fit, so
+    /// that it does not change every second.
+    fn judge(&self, free: u64, written: u64) {
+        let reserve = self.reserve.load(Ordering::Relaxed);
+        let left = if reserve == 0 { u64::MAX } else { free.saturating_sub(reserve) };
+        // As much again may have been reserved since the look began.
+        let reservable = if left < AHEAD_FROM_BYTES { 0 } else { left / 4 };
+        self.env.set_reservable_bytes(reservable);
+        self.limit.store(written.saturating_add(left - 2 * reservable), Ordering::Release);
+        if !self.short.load(Ordering::Relaxed) {
+            if free < reserve {
+                self.missed.store(0, Ordering::Relaxed);
+                self.become_short();
+            }
             return;
         }
-        self.short.store(!short, Ordering::Relaxed);
-        if short {
+        let more = (reserve / 10).max(self.missed.load(Ordering::Relaxed));
+        if free >= reserve.saturating_add(more) && self.short.swap(false, Ordering::Relaxed) {
             tracing::info!("{free} bytes are free on the disk: records are taken again");
-        } else {
-            tracing::error!(
-                "{free} bytes are free on the disk, less than mainstem.disk.reserve={reserve}: no records are taken from \
-                 producers until there is more; delete topics or records, shorten retention, or enlarge the disk"
-            );
         }
+    }
+
+    fn become_short(&self) {
+        if self.short.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let reserve = self.reserve.load(Ordering::Relaxed);
+        tracing::error!(
+            "the disk of {} has no more space free than mainstem.disk.reserve={reserve} bytes: the broker takes no records from producers until \
+             there is more; delete topics or records, shorten retention, or enlarge the disk",
+            self.folder.display()
+        );
     }
 }
 
@@ -49,8 +167,8 @@ pub(crate) fn look(state: &State) -> io::Result<()> {
         Ok(bytes) => bytes,
         Err(_) => suggested_reserve(state.folder.total_space()?),
     };
-    state.space.judge(state.folder.free_space()?, reserve);
-    Ok(())
+    state.space.shared.reserve.store(reserve, Ordering::Relaxed);
+    state.space.shared.look()
 }
 
 fn suggested_reserve(total: u64) -> u64 {

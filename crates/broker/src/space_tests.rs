@@ -6,7 +6,7 @@ use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::BatchBuilder;
-use mainstem_store::{AppendError, Appended, Origin, StoreEnv};
+use mainstem_store::{AppendError, Appended};
 use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TimestampMs};
 
 use super::*;
@@ -121,11 +121,19 @@ fn a_start_on_a_disk_that_is_nearly_full_takes_no_records_but_serves() {
     again.shutdown();
 }
 
+fn space_with(fs: &MemFs, reserve: u64) -> Space {
+    let clock = Arc::new(ManualClock::at(NOW));
+    let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
+    let space = Space::new(env, "/data".into());
+    space.shared.reserve.store(reserve, Ordering::Relaxed);
+    space
+}
+
 #[test]
 fn the_reserve_and_a_tenth_of_it_decide() {
-    let space = Space::default();
+    let space = space_with(&MemFs::new(), 1000);
     let mut judge = |free| {
-        space.judge(free, 1000);
+        space.shared.judge(free, 0);
         space.is_short()
     };
     assert_eq!([5000, 1000, 999, 1000, 1099].map(&mut judge), [false, false, true, true, true]);
@@ -139,7 +147,51 @@ fn the_reserve_is_a_twentieth_of_the_disk_and_at_most_a_gibibyte() {
 
 #[test]
 fn without_a_reserve_nothing_is_short() {
-    let space = Space::default();
-    space.judge(0, 0);
-    assert!(!space.is_short());
+    let fs = MemFs::new();
+    fs.set_free_space(0);
+    let space = space_with(&fs, 0);
+    space.shared.look().unwrap();
+    assert!(!space.is_short() && space.take(1 << 30).is_some());
+}
+
+#[test]
+fn what_was_counted_makes_an_append_look_anew_and_not_take_the_reserve() {
+    let fs = MemFs::new();
+    let space = space_with(&fs, RESERVE);
+    fs.set_free_space(RESERVE + 100 * BLOCK_BYTES);
+    space.shared.look().unwrap();
+    // A small append may take a block of the log, and one of an index.
+    (0..50).for_each(|_| drop(space.take(1).unwrap()));
+    // The look finds as much as before, although 50 appends were made: they took less than they might have.
+    drop(space.take(1).unwrap());
+    fs.set_free_space(RESERVE + 10 * BLOCK_BYTES);
+    (0..49).for_each(|_| drop(space.take(1).unwrap()));
+    let under_way = [(); 5].map(|()| space.take(1).unwrap());
+    assert!(space.take(1).is_none() && space.is_short(), "what is under way counts");
+    drop(under_way);
+    space.shared.look().unwrap();
+    assert!(space.is_short(), "a tenth more than the reserve has to be free");
+    fs.set_free_space(RESERVE + RESERVE / 10);
+    space.shared.look().unwrap();
+    assert!(!space.is_short() && space.take(1).is_some());
+    let large = usize::try_from(RESERVE).unwrap();
+    assert!(space.take(large).is_none(), "an append that the reserve would have to give space for");
+    space.shared.look().unwrap();
+    assert!(space.is_short(), "what was refused has to fit");
+}
+
+#[test]
+fn a_producer_faster_than_the_looks_does_not_take_the_reserve() {
+    for layout in ["partition", "shared"] {
+        let fs = MemFs::new();
+        let broker = start_with(&fs, &[("mainstem.layout", layout)]);
+        let partition = create(&broker, "a");
+        fs.set_free_space(RESERVE + 100 * BLOCK_BYTES);
+        broker.look_at_disk();
+        fs.set_free_space(RESERVE - 1);
+        let taken = (0..1000).take_while(|_| append(&partition, Origin::Client).is_ok()).count();
+        assert_eq!(taken, 50, "{layout}: a block of the log and one of an index each");
+        assert!(append(&partition, Origin::Coordinator).is_ok(), "groups go on");
+        broker.shutdown();
+    }
 }

@@ -24,6 +24,7 @@ use crate::maintenance::{self, Maintenance};
 use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
 use crate::open_logs::{OpenReport, open_logs};
 use crate::settings::group_config;
+use crate::space::Space;
 use crate::state::State;
 use crate::topics::TopicMap;
 use mainstem_waits::BlockingPool;
@@ -74,6 +75,7 @@ impl Broker {
         let config = config.with_dynamic(image.configs(&ConfigResource::cluster_default()), own)?;
         let groups = Groups::start(Arc::clone(&env.clock), group_config(&config))?;
         let threads = config.threads.io.max(1) as usize;
+        let space = Space::new(Arc::clone(&env), folder.path().to_owned());
         let state = Arc::new(State {
             env,
             folder,
@@ -87,13 +89,13 @@ impl Broker {
             producer_ids: Default::default(),
             broker_epoch: Mutex::new(broker_epoch),
             metadata_log: log,
-            space: Default::default(),
+            space,
             stopping: Default::default(),
         });
         let mut opened = open_logs(&state, &image, &found);
         opened.recovery += metadata_recovery;
-        maintenance::look_at_disk(&state);
         state.folder.keep_reserve();
+        maintenance::look_at_disk(&state);
         state.serve_groups();
         let controller = ControllerThread::start(core, &state)?;
         let maintenance = Maintenance::start(&state)?;

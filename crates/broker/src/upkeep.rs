@@ -1,7 +1,7 @@
 //! What the broker's own threads do when it is due, on the caller's thread and now: for administration, and for tests that decide
 //! about every step.
 
-use mainstem_store::OpenError;
+use mainstem_store::{OpenError, Removal};
 
 use crate::broker::Broker;
 use crate::controller_thread::ControllerError;
@@ -10,12 +10,12 @@ use crate::maintenance;
 impl Broker {
     /// Applies retention to every partition.
     pub fn apply_retention(&self) {
-        maintenance::retention(&self.state);
+        maintenance::retention(&self.state, &|| true);
     }
 
     /// Deletes files of commit logs where the disk is too full to wait for their hour, or for retention.
     pub fn make_room(&self) {
-        crate::commit_logs::make_room(&self.state);
+        crate::commit_logs::make_room(&self.state, &|| true);
     }
 
     /// Compacts what is due, whatever `log.cleaner.enable` says. Gives the number of passes over a log.
@@ -35,7 +35,7 @@ impl Broker {
 
     /// Removes the files of deleted topics and segments whose delay is over.
     pub fn remove_due_files(&self) {
-        maintenance::remove_due(&self.state);
+        maintenance::remove_files(&self.state, &Removal::due());
     }
 
     /// Writes a snapshot of the metadata.

@@ -1,4 +1,4 @@
-//! Files, clocks and random numbers behind object-safe traits.
+//! Files, clocks and random numbers behind object-safe traits, and threads.
 //!
 //! What is guaranteed:
 //! - [`Fs`] and [`File`]: positional IO with `&self`, no shared cursor, any number of threads at once. A short read or
@@ -8,6 +8,7 @@
 //! - "Absent" is an answer ([`Fs::metadata`] gives `None`), "unreadable" an error.
 //! - [`MemFs`] keeps what was synced apart from what was written: [`MemFs::crash`] gives the disk as a power cut could
 //!   leave it, [`MemFs::stop_after`] stops at any write or sync, [`Fault`] fails the n-th call.
+//! - [`Worker`] is a thread with a name, a stop and a wake. It is real: simulation and tests that decide about every step start none.
 //! - Calls that only Linux has (`preadv2` with `RWF_NOWAIT`, `fallocate`, `sync_file_range`, `cachestat`, `posix_fadvise`,
 //!   `sendfile`) live in `real/linux.rs` alone; `real/portable.rs` has the same functions for every other Unix.
 //!   `real/program.rs` has what is done to the program's own pages, on Linux only.
@@ -22,6 +23,7 @@ mod mem;
 mod real;
 mod rng;
 mod slice;
+mod worker;
 
 pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
@@ -30,3 +32,4 @@ pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
 pub use real::{RealFs, give_back_program_pages, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};
 pub use slice::FileSlice;
+pub use worker::{Signal, Worker, abort_on_panic};

@@ -144,7 +144,7 @@ impl Journal {
         let step = end.clamp(RESERVE_FROM_BYTES, RESERVE_STEP_BYTES_MAX);
         let from = state.reserved_to.max(end - end % 4096);
         let to = (end + step).min(state.options.segment_bytes);
-        if to <= from {
+        if to <= from || !self.host.take_reservable(to - from) {
             return;
         }
         // Only a saving: where it fails, the write itself says whether there is room.

@@ -70,9 +70,17 @@ impl Journal {
     /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where nobody waits. What
     /// fails is tried again by the next call.
     pub fn remove_deleted(&self) -> Result<usize, DeleteError> {
+        self.remove_deleted_while(&|| true)
+    }
+
+    /// As [`Journal::remove_deleted`], as long as `go_on` says so; it is asked before each file. What is left goes with a later call, or with
+    /// the next open.
+    pub fn remove_deleted_while(&self, go_on: &dyn Fn() -> bool) -> Result<usize, DeleteError> {
         let mut removed = 0;
-        loop {
-            let Some(path) = self.state.lock().deleted.pop() else { return Ok(removed) };
+        while go_on() {
+            // Whoever asks how much space is free after this must not miss a file that another thread is about to unlink.
+            let _one = self.unlinking.lock();
+            let Some(path) = self.state.lock().deleted.pop() else { break };
             match self.host.fs.remove_file(&path) {
                 Ok(()) => removed += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -82,6 +90,7 @@ impl Journal {
                 }
             }
         }
+        Ok(removed)
     }
 
     /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush and holds

@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread::{self, JoinHandle};
 
+use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
 use crate::{Journal, Location};
@@ -28,7 +28,7 @@ const RUNNING_AGAIN: u8 = 3;
 #[derive(Debug)]
 pub struct Flusher {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Worker>,
 }
 
 #[derive(Debug, Default)]
@@ -49,8 +49,7 @@ impl Flusher {
         let mut flusher = Flusher { shared: Arc::default(), threads: Vec::with_capacity(threads) };
         for number in 0..threads {
             let shared = Arc::clone(&flusher.shared);
-            let builder = thread::Builder::new().name(format!("flush-{number}")).stack_size(256 << 10);
-            flusher.threads.push(builder.spawn(move || shared.run())?);
+            flusher.threads.push(Worker::start(format!("flush-{number}"), move |_| shared.run())?);
         }
         Ok(flusher)
     }
@@ -83,12 +82,8 @@ impl Drop for Flusher {
     fn drop(&mut self) {
         self.shared.queue.lock().stopping = true;
         self.shared.wake.notify_all();
-        let me = thread::current().id();
         // An observer may hold the last reference to its flusher: then this runs on one of the threads.
-        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
-            // A thread that panicked has said so on standard error; there is nothing to add.
-            let _ = thread.join();
-        }
+        self.threads.iter().for_each(Worker::join);
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Journal {
     /// In order of their bases; the last is the active one.
     pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
     pub(crate) state: Mutex<AppendState>,
+    /// Held while one deleted file is unlinked.
+    pub(crate) unlinking: Mutex<()>,
     pub(crate) flush_order: Mutex<()>,
     /// Everything before is durable. Meaningless while there is no segment.
     pub(crate) durable: Mutex<Location>,
@@ -102,6 +104,7 @@ impl Journal {
             segments: RwLock::new(recovered.segments),
             state: Mutex::new(state),
             flush_order: Mutex::new(()),
+            unlinking: Mutex::new(()),
             durable: Mutex::new(recovered.end.unwrap_or_default()),
             failure: OnceLock::new(),
             observer: OnceLock::new(),

@@ -25,7 +25,7 @@
 //! | what | limit |
 //! | --- | --- |
 //! | name of a segment | 20 digits and a suffix: 0 to `u64::MAX` |
-//! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes` |
+//! | reserved space | none below 1 MiB of a segment, then steps that double, 1 MiB to 64 MiB, never past `segment_bytes`; for all of a host what [`JournalHost::set_reservable_bytes`] says |
 //! | begun to be written to the disk | each 4 MiB of a segment ([`JournalOptions::writeback_bytes`], [`Writeback`]), at most 64 pieces waiting |
 //! | entry kept in the tail cache | 4 KiB |
 //! | in memory alone | 256 KiB a journal ([`UNWRITTEN_BYTES_MAX`]), 32 MiB for all of a host, for about 10 ms ([`WRITE_OUT_AFTER`]); an entry above 32 KiB is written at once ([`IN_MEMORY_ENTRY_BYTES_MAX`]) |

@@ -1,6 +1,7 @@
 //! What all journals of a process share, and what each has of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mainstem_env::{Clock, Fs};
 
@@ -19,6 +20,8 @@ pub struct JournalHost {
     pub writeback: Writeback,
     /// Writes out what was appended to memory.
     pub write_out: WriteOut,
+    /// How many bytes segments may still reserve ahead of their ends.
+    reservable: AtomicU64,
 }
 
 impl JournalHost {
@@ -31,7 +34,18 @@ impl JournalHost {
             open_files: OpenFiles::default(),
             writeback: Writeback::default(),
             write_out: WriteOut::default(),
+            reservable: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// How many bytes segments may reserve ahead of their ends from now on, all together. Without this there is no limit.
+    pub fn set_reservable_bytes(&self, bytes: u64) {
+        self.reservable.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes from them; `false` if there are not as many.
+    pub(crate) fn take_reservable(&self, bytes: u64) -> bool {
+        self.reservable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
 

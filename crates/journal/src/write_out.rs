@@ -1,9 +1,9 @@
 //! The thread that writes out what was appended to memory, soon afterwards.
 
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
 use crate::{AppendError, Journal, MemoryBudget};
@@ -20,7 +20,7 @@ const HOST_BYTES_MAX: usize = 32 << 20;
 pub struct WriteOut {
     pub(crate) budget: MemoryBudget,
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Worker>>,
 }
 
 impl Default for WriteOut {
@@ -49,8 +49,7 @@ impl WriteOut {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let builder = thread::Builder::new().name("write-out".to_owned()).stack_size(256 << 10);
-            *thread = Some(builder.spawn(move || shared.run())?);
+            *thread = Some(Worker::start("write-out", move |_| shared.run())?);
         }
         Ok(())
     }
@@ -81,11 +80,7 @@ impl Drop for WriteOut {
         self.shared.queue.lock().stopping = true;
         self.shared.wake.notify_all();
         // The thread itself may hold the last journal, and with it the last reference to this.
-        if let Some(thread) = self.thread.lock().take().filter(|thread| thread.thread().id() != thread::current().id())
-        {
-            // A thread that panicked has said so on standard error; there is nothing to add.
-            let _ = thread.join();
-        }
+        self.thread.get_mut().iter().for_each(Worker::join);
     }
 }
 

@@ -7,9 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
-use mainstem_env::File;
+use mainstem_env::{File, Worker};
 use parking_lot::{Condvar, Mutex};
 
 /// Notes that wait, each of which keeps a file open. What does not find room is left to the system.
@@ -29,7 +28,7 @@ pub struct WritebackStats {
 #[derive(Debug, Default)]
 pub struct Writeback {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Worker>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +60,7 @@ impl Writeback {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let builder = thread::Builder::new().name("write-back".to_owned()).stack_size(256 << 10);
-            *thread = Some(builder.spawn(move || shared.run())?);
+            *thread = Some(Worker::start("write-back", move |_| shared.run())?);
             self.shared.running.store(true, Ordering::Release);
         }
         Ok(())
@@ -109,8 +107,7 @@ impl Drop for Writeback {
             queue.notes.clear();
         }
         self.shared.wake.notify_all();
-        // A thread that panicked has said so on standard error; there is nothing to add.
-        let _ = thread.join();
+        thread.join();
     }
 }
 

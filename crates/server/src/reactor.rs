@@ -4,9 +4,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mainstem_env::Worker;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ pub(crate) struct Reactor {
     pub handle: Handle,
     pub state: Arc<ReactorState>,
     quit: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Worker,
 }
 
 impl Reactor {
@@ -36,22 +36,19 @@ impl Reactor {
             .build()?;
         let handle = runtime.handle().clone();
         let (quit, quitted) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name(format!("reactor-{number}")).spawn(move || {
+        let thread = Worker::start(format!("reactor-{number}"), move |_| {
             // The sender is dropped, or sends: both end the reactor.
             let _ = runtime.block_on(quitted);
             // A read that hangs in the kernel does not hold up the end.
             runtime.shutdown_background();
         })?;
-        Ok(Reactor { handle, state: Arc::new(ReactorState::new()), quit: Some(quit), thread: Some(thread) })
+        Ok(Reactor { handle, state: Arc::new(ReactorState::new()), quit: Some(quit), thread })
     }
 }
 
 impl Drop for Reactor {
     fn drop(&mut self) {
         self.quit.take();
-        if let Some(thread) = self.thread.take() {
-            // A reactor that panicked has been reported by the panic itself.
-            let _ = thread.join();
-        }
+        self.thread.join();
     }
 }

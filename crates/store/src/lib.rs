@@ -31,6 +31,7 @@ mod parallel;
 pub mod partition_log;
 mod prepare;
 pub mod rebuild;
+mod removal;
 mod small_file;
 mod store_env;
 mod topic_log;
@@ -52,6 +53,7 @@ pub use partition_log::{
     AppendContext, Appended, DurableListener, LogEnds, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
     ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, TimestampOffset,
 };
+pub use removal::Removal;
 pub use small_file::Loaded;
 pub use store_env::StoreEnv;
 pub use topic_log::TopicLog;

@@ -63,6 +63,11 @@ impl StoreEnv {
         self.host.open_files.set_limit(files.saturating_sub(indexes));
     }
 
+    /// How many bytes logs may reserve ahead of their ends from now on, all together. Without this there is no limit.
+    pub fn set_reservable_bytes(&self, bytes: u64) {
+        self.host.set_reservable_bytes(bytes);
+    }
+
     /// What was begun to be written to the disk before a sync, or the system, asked for it.
     pub fn writeback_stats(&self) -> WritebackStats {
         self.host.writeback.stats()

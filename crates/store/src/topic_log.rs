@@ -18,6 +18,7 @@ use crate::partition_log::{
     AppendContext, Appended, DurableListener, LogEnds, LogPositions, PartitionLog, ProducerSummary, ReadRequest,
     Reading, RetentionOutcome, TimestampOffset,
 };
+use crate::removal::Removal;
 
 /// The log of one partition. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -226,9 +227,14 @@ impl TopicLog {
         of!(self, log => log.retention_pass(now, high_watermark))
     }
 
-    /// Removes files whose delay is over; gives their number. Those of groups go with [`crate::DataFolder::remove_due`].
+    /// Removes files whose delay is over; gives their number. Those of groups go with [`crate::DataFolder::remove`].
     pub fn remove_due_files(&self) -> usize {
-        self.as_partition_log().map_or(0, |log| log.remove_due_files())
+        self.remove_files(&Removal::due())
+    }
+
+    /// Removes deleted files as `removal` says; gives their number. Those of groups go with [`crate::DataFolder::remove`].
+    pub fn remove_files(&self, removal: &Removal<'_>) -> usize {
+        self.as_partition_log().map_or(0, |log| log.remove_files(removal))
     }
 
     /// DeleteRecords. See [`PartitionLog::raise_log_start`].

@@ -4,10 +4,9 @@
 //! waits for its reply before it sends more work.
 
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
+use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
@@ -35,7 +34,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     idle: usize,
     stopped: bool,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Worker>,
 }
 
 impl BlockingPool {
@@ -69,7 +68,7 @@ impl BlockingPool {
         if queue.idle < queue.jobs.len() && queue.threads.len() < self.threads_max {
             let shared = Arc::clone(&self.shared);
             let name = format!("{}-{}", self.name, queue.threads.len());
-            match std::thread::Builder::new().name(name).spawn(move || work(&shared)) {
+            match Worker::start(name, move |_| work(&shared)) {
                 Ok(thread) => queue.threads.push(thread),
                 Err(error) if queue.threads.is_empty() => {
                     tracing::error!("no thread for blocking work: {error}");
@@ -92,10 +91,7 @@ impl BlockingPool {
             std::mem::take(&mut queue.threads)
         };
         self.shared.changed.notify_all();
-        for thread in threads {
-            // A thread that panicked has nothing more to do.
-            let _ = thread.join();
-        }
+        threads.iter().for_each(Worker::join);
     }
 }
 
@@ -104,8 +100,7 @@ fn work(shared: &Shared) {
     loop {
         if let Some(job) = queue.jobs.pop_front() {
             drop(queue);
-            // Whoever waits for it is told by the sender that goes; the thread stays for the others.
-            let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
+            job();
             queue = shared.queue.lock();
         } else if queue.stopped {
             return;
@@ -128,14 +123,5 @@ mod tests {
         assert_eq!(runtime.block_on(pool.run(|| 6 * 7)), Ok(42));
         pool.stop();
         assert_eq!(runtime.block_on(pool.run(|| 1)), Err(Stopped));
-    }
-
-    #[test]
-    fn work_that_panics_takes_no_thread_with_it() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let pool = BlockingPool::new(1);
-        assert_eq!(runtime.block_on(pool.run(|| std::panic::resume_unwind(Box::new("gone")))), Err::<(), _>(Stopped));
-        assert_eq!(runtime.block_on(pool.run(|| 7)), Ok(7));
-        pool.stop();
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 /// a test may drive a crate from above.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("mainstem-types", &[]),
-    ("mainstem-waits", &[]),
     ("mainstem-env", &["mainstem-types"]),
+    ("mainstem-waits", &["mainstem-env"]),
     ("mainstem-record", &["mainstem-types"]),
     ("mainstem-kafka-wire", &["mainstem-types"]),
     ("mainstem-replica", &["mainstem-types"]),

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
@@ -35,7 +35,7 @@ impl Waker {
 
 pub(super) struct TimerThread {
     inner: Arc<Inner>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Worker,
 }
 
 impl TimerThread {
@@ -43,8 +43,8 @@ impl TimerThread {
         let inner =
             Arc::new(Inner { plan: Mutex::new(Plan { wake_ms: None, stopped: false }), changed: Condvar::new() });
         let own = Arc::clone(&inner);
-        let thread = std::thread::Builder::new().name("group-timer".to_owned()).spawn(move || run(&own, &shared))?;
-        Ok(TimerThread { inner, thread: Mutex::new(Some(thread)) })
+        let thread = Worker::start("group-timer", move |_| run(&own, &shared))?;
+        Ok(TimerThread { inner, thread })
     }
 
     pub fn waker(&self) -> Waker {
@@ -68,10 +68,7 @@ impl TimerThread {
     pub fn stop(&self) {
         self.inner.plan.lock().stopped = true;
         self.inner.changed.notify_one();
-        if let Some(thread) = self.thread.lock().take() {
-            // A thread that panicked has nothing more to do.
-            let _ = thread.join();
-        }
+        self.thread.join();
     }
 }
 

@@ -1,4 +1,6 @@
-//! What is found in whichever group has it: the end of a partition to cut, and records by their keys.
+//! What is found in whichever group has it: the end of a partition to cut, records by their keys, deleted files.
+
+use std::path::Path;
 
 use mainstem_types::{Offset, TopicId};
 
@@ -26,5 +28,11 @@ impl DataFolder {
     /// Records of a topic in layout `topic` or `shared` that have a key, of all groups. See [`GroupLog::find_by_key`].
     pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, FindByKeyError> {
         self.groups().iter().map(|group| group.find_by_key(topic_id, query)).collect()
+    }
+
+    /// Frees the space of the deleted files of the group in a folder alone: it does not wait for what else is to be removed.
+    pub fn remove_deleted_of(&self, group: &Path) -> usize {
+        let group = self.groups().into_iter().find(|one| one.folder() == group);
+        group.map_or(0, |group| group.remove_due_files())
     }
 }

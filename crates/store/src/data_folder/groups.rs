@@ -21,6 +21,7 @@ use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
 use crate::parallel;
 use crate::partition_log::io_error;
+use crate::removal::{FolderRemoval, Removal, remove_folder};
 use crate::store_env::StoreEnv;
 
 const FOLDER: &str = "mainstem";
@@ -250,14 +251,15 @@ impl Groups {
         partitions.iter().map(|_| Ok(())).collect()
     }
 
-    fn remove_due(&self) -> usize {
-        let mut removed = self.all().iter().map(|group| group.remove_due_files()).sum();
+    fn remove(&self, removal: &Removal<'_>) -> usize {
+        let mut removed = self.all().iter().map(|group| group.remove_deleted_files(removal)).sum();
         // Taken before the loop: its guard would be held in it.
         let leaving = std::mem::take(&mut *self.leaving.lock());
         for path in leaving {
-            match self.env.fs.remove_dir_all(&path) {
-                Ok(()) => removed += 1,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            match remove_folder(self.env.fs.as_ref(), &path, removal.go_on) {
+                Ok(FolderRemoval::Removed) => removed += 1,
+                Ok(FolderRemoval::Absent) => {}
+                Ok(FolderRemoval::Stopped) => self.leaving.lock().push(path),
                 Err(error) => {
                     tracing::warn!("remove {}: {error}", path.display());
                     self.leaving.lock().push(path);
@@ -392,8 +394,8 @@ impl DataFolder {
         for_each(&self.groups(), GroupLog::close)
     }
 
-    pub(super) fn remove_due_of_groups(&self) -> usize {
-        self.groups.get().map_or(0, Groups::remove_due)
+    pub(super) fn remove_of_groups(&self, removal: &Removal<'_>) -> usize {
+        self.groups.get().map_or(0, |groups| groups.remove(removal))
     }
 }
 

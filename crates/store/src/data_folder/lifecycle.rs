@@ -10,6 +10,7 @@ use crate::error::OpenError;
 use crate::formats::names::{self, Parting};
 use crate::parallel;
 use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
+use crate::removal::{FolderRemoval, Removal, remove_folder};
 use mainstem_types::{TopicId, TopicPartition};
 
 impl DataFolder {
@@ -66,7 +67,7 @@ impl DataFolder {
     }
 
     /// Closes a log and renames its folder to `<topic>-<partition>.<id>-delete`, durably. Its files go with
-    /// [`DataFolder::remove_due`], after `delay`; readers that hold slices go on.
+    /// [`DataFolder::remove`], after `delay`; readers that hold slices go on.
     pub fn delete_log(&self, log: &PartitionLog, delay: Duration) -> Result<(), OpenError> {
         self.delete_logs(&[(log, delay)]).pop().unwrap_or(Ok(()))
     }
@@ -133,19 +134,31 @@ impl DataFolder {
     /// Removes `-delete` folders whose delay is over (those found at the start: at once); gives their number. Slow; call it where nobody waits.
     /// What cannot be removed is tried again by the next call.
     pub fn remove_due(&self) -> usize {
+        self.remove(&Removal::due())
+    }
+
+    /// Removes `-delete` folders and deleted files of groups as `removal` says; gives their number.
+    pub fn remove(&self, removal: &Removal<'_>) -> usize {
         let now = self.env.clock.monotonic();
-        let due: Vec<_> = self.leaving.lock().extract_if(.., |(_, due)| *due <= now).collect();
-        let mut removed = self.remove_due_of_groups();
-        for (path, due) in due {
-            match self.env.fs.remove_dir_all(&path) {
-                Ok(()) => removed += 1,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        let (mut removed, mut stay) = (self.remove_of_groups(removal), Vec::new());
+        while (removal.go_on)() {
+            let next = {
+                let mut leaving = self.leaving.lock();
+                let due = leaving.iter().position(|(_, due)| removal.everything || *due <= now);
+                due.map(|place| leaving.swap_remove(place))
+            };
+            let Some((path, due)) = next else { break };
+            match remove_folder(self.env.fs.as_ref(), &path, removal.go_on) {
+                Ok(FolderRemoval::Removed) => removed += 1,
+                Ok(FolderRemoval::Absent) => {}
+                Ok(FolderRemoval::Stopped) => stay.push((path, due)),
                 Err(error) => {
                     tracing::warn!("remove {}: {error}", path.display());
-                    self.leaving.lock().push((path, due));
+                    stay.push((path, due));
                 }
             }
         }
+        self.leaving.lock().append(&mut stay);
         removed
     }
 }

@@ -14,6 +14,7 @@ use super::{Core, GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::Share;
 use crate::partition_log::RetentionOutcome;
+use crate::removal::Removal;
 
 impl GroupPartition {
     /// Applies `retention.ms` and `retention.bytes` below the high watermark. Nothing is removed from the disk by this: see
@@ -151,6 +152,8 @@ impl GroupLog {
         // Offsets are not given twice, even if all records of a partition go now.
         self.checkpoint_with(&mut last)?;
         let deleted = journal.delete_before(keep).map_err(|error| self.delete_failed(error))?;
+        // Checkpoints do not wait until the views are removed.
+        drop(last);
         for path in indexes {
             self.remove_view(&path, self.core.fs().remove_file(&path));
         }
@@ -208,7 +211,12 @@ impl GroupLog {
 
     /// Frees the space of deleted files; gives their number. Slow.
     pub fn remove_due_files(&self) -> usize {
-        self.core.log.journal.remove_deleted().unwrap_or_else(|error| {
+        self.remove_deleted_files(&Removal::due())
+    }
+
+    /// As [`GroupLog::remove_due_files`], as long as `removal` lets it go on.
+    pub fn remove_deleted_files(&self, removal: &Removal<'_>) -> usize {
+        self.core.log.journal.remove_deleted_while(removal.go_on).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             0
         })

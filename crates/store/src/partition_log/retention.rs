@@ -9,6 +9,7 @@ use super::{PartitionLog, durability, index_file, listing, segment_base};
 use crate::error::StorageError;
 use crate::formats::names;
 use crate::formats::time_index::TimeIndexEntry;
+use crate::removal::Removal;
 use mainstem_journal::DeleteError;
 use mainstem_types::{Offset, TimestampMs};
 
@@ -189,20 +190,32 @@ impl PartitionLog {
 
     /// Removes `.deleted` files whose delay is over; gives their number.
     pub fn remove_due_files(&self) -> usize {
+        self.remove_files(&Removal::due())
+    }
+
+    /// Removes `.deleted` files as `removal` says; gives their number. Slow.
+    pub fn remove_files(&self, removal: &Removal<'_>) -> usize {
         let now = self.env.clock.monotonic();
-        let files = {
-            let mut state = self.state.lock();
-            if state.deleted_due.is_none_or(|due| now < due) {
-                return 0;
-            }
-            state.deleted_due = None;
-            std::mem::take(&mut state.deleted_files)
-        };
-        let removed = self.journal.remove_deleted().unwrap_or_else(|error| {
+        let is_due = |due: Duration| removal.everything || due <= now;
+        if !self.state.lock().deleted_due.is_some_and(is_due) {
+            return 0;
+        }
+        let mut removed = self.journal.remove_deleted_while(removal.go_on).unwrap_or_else(|error| {
             tracing::warn!(partition = %self.partition, "{error}");
             0
         });
-        files.iter().filter(|path| listing::remove_if_present(self.fs(), path).is_ok()).count() + removed
+        while (removal.go_on)() {
+            let path = {
+                let mut state = self.state.lock();
+                let Some(path) = state.deleted_files.pop() else {
+                    state.deleted_due = None;
+                    break;
+                };
+                path
+            };
+            removed += usize::from(listing::remove_if_present(self.fs(), &path).is_ok());
+        }
+        removed
     }
 
     /// Cuts the journal at an offset for [`PartitionLog::truncate_to`].
