@@ -2,9 +2,11 @@
 //!
 //! `cargo xtask tidy` checks the rules that the compiler does not know (see [`tidy`]);
 //! `cargo xtask test` runs every test, real clients included (see [`mod@test`]);
-//! `cargo xtask fuzz` runs the fuzz targets (see [`test::fuzz`]).
+//! `cargo xtask fuzz` runs the fuzz targets (see [`test::fuzz`]);
+//! `cargo xtask bench` compares Mainstem with a real Kafka and with the limit of the machine (see [`bench`]).
 //! The exit code is 0 when nothing was found and every test passed, else 1; 2 for a wrong command line.
 
+mod bench;
 mod command;
 mod test;
 mod tidy;
@@ -21,6 +23,14 @@ cargo xtask test [SUITE…]              run every test, or the named suites: ru
     --set KEY=VALUE                    a setting of the brokers that are started for suites
     --against HOST:PORT                run the client suites against a broker that runs already
 cargo xtask fuzz [--seconds N] [TARGET…]   run the fuzz targets for N seconds each (10)
+cargo xtask bench                      measure Mainstem, a real Kafka and the limit of the machine; writes target/bench/table.md
+    --rounds N                         rounds of each row; a figure is their median (3)
+    --gb N                             payload of each throughput row, in GB (1)
+    --seconds N                        how long each latency row sends (10)
+    --only WORD[,WORD…]                only rows whose name contains one of the words: produce, consume, latency, 100 B, …
+    --no-kafka                         do not start Kafka
+    --binary FILE                      measure this binary instead of a release build
+    --set KEY=VALUE                    a setting of Mainstem's broker, for example mainstem.layout=shared
 cargo xtask prepare [NAME…]            fetch what the client suites need, run nothing";
 
 fn main() -> ExitCode {
@@ -30,6 +40,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(rest),
         Some("test") => test::run(rest),
         Some("fuzz") => test::fuzz::run(rest),
+        Some("bench") => bench::run(rest),
         Some("prepare") => test::prepare_only(rest),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");

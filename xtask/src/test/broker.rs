@@ -88,7 +88,7 @@ fn bootstrap(address: &str) -> Vec<(String, String)> {
     vec![("MAINSTEM_BOOTSTRAP".to_owned(), address.to_owned())]
 }
 
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

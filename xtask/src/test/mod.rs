@@ -4,13 +4,13 @@
 //! caches, Kafka's jars), `target/test-logs` (the whole output of every suite and broker). Each client suite has a broker
 //! of its own on a free port of 127.0.0.1, with an empty data folder. Two client suites, and two fuzz targets, run at a time.
 
-mod broker;
+pub mod broker;
 mod counts;
 pub mod fuzz;
 mod options;
 mod packages;
 mod prepare;
-mod process;
+pub mod process;
 mod report;
 mod suites;
 

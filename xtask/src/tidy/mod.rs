@@ -3,6 +3,7 @@
 //! One line for each finding, `file:line: what, why, what to do`, and a closing line with the count.
 //! The rules on source text work on parsed syntax; nothing is found by searching text for words, comments apart.
 
+mod documents;
 mod layers;
 mod leftovers;
 mod length;
@@ -59,6 +60,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     findings.extend(layers::check(&packages));
     findings.extend(logic::check_dependencies(&packages));
     findings.extend(licences::check(&packages));
+    findings.extend(documents::check(&root, &sources)?);
     findings.extend(tools::rustfmt(&root)?);
     if with_clippy {
         findings.extend(tools::clippy(&root)?);
