@@ -23,6 +23,7 @@ pub mod compaction;
 pub mod config;
 pub mod data_folder;
 pub mod error;
+mod file_window;
 pub mod formats;
 pub mod group_log;
 mod key_query;

@@ -8,7 +8,7 @@ use mainstem_record::{BatchView, FramingError, HEADER_SIZE as BATCH_HEADER_SIZE}
 use mainstem_types::{PartitionIndex, TopicId};
 
 const LENGTH_AT: usize = 0;
-const MAGIC_AT: usize = LENGTH_AT + 4;
+pub(crate) const MAGIC_AT: usize = LENGTH_AT + 4;
 const KIND_AT: usize = MAGIC_AT + 2;
 const TOPIC_ID_AT: usize = KIND_AT + 2;
 const PARTITION_AT: usize = TOPIC_ID_AT + 16;
@@ -17,7 +17,7 @@ const CRC_AT: usize = PARTITION_AT + 4;
 pub const HEADER_SIZE: usize = CRC_AT + 4;
 
 /// "MS".
-const MAGIC: u16 = 0x4D53;
+pub(crate) const MAGIC: u16 = 0x4D53;
 const KIND_BATCH: u16 = 0;
 const KIND_BLANK: u16 = 1;
 /// The head of a batch that its own checksum does not cover.

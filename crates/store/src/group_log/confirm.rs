@@ -1,8 +1,10 @@
 //! What a consume queue says is confirmed by the commit log before it is served: a queue is a view without checksums.
 //!
-//! The head of each entry tells whose it is, how long it is, and which offsets it has, under a checksum. Where the queue is wrong, the
-//! commit log is gone through from the file on in which the offset lies: slow, but right.
+//! The head of each entry tells whose it is, how long it is, and which offsets it has, under a checksum. Where the two do not agree, either
+//! may be damaged: the commit log is gone through from the file on in which the offset lies. That is slow, but right: what is whole is
+//! found, and what is not there is lost. Lost offsets are remembered, up to [`LOST_MAX`] ranges of a partition.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use mainstem_record::{BatchHeader, BatchView, HEADER_SIZE as BATCH_HEADER_SIZE};
@@ -11,6 +13,7 @@ use mainstem_types::{Offset, Position};
 use super::GroupPartition;
 use super::entry_reader::EntryReader;
 use super::queue::Span;
+use super::{commit_log, resync};
 use crate::error::ReadError;
 use crate::formats::commit_log_entry::{EntryError, EntryHeader, EntryKind, HEADER_SIZE};
 
@@ -26,6 +29,24 @@ pub(super) enum Expected {
     Within(Offset),
     /// As its first one.
     First(Offset),
+}
+
+/// More ranges than that are not remembered.
+const LOST_MAX: usize = 256;
+
+/// Offsets without a whole entry in the commit log, and where the queue says that it is.
+#[derive(Debug, Clone)]
+pub(super) struct LostRecords {
+    offsets: Range<i64>,
+    position: Position,
+}
+
+/// What a scan of the commit log found.
+#[derive(Debug, Default)]
+struct Scanned {
+    spans: Vec<Span>,
+    /// The first offset of the first whole batch, which may reach above all that may be shown.
+    first: Option<Offset>,
 }
 
 impl GroupPartition {
@@ -52,17 +73,55 @@ impl GroupPartition {
         let spans = self.spans(from, upper, bytes_max, true)?;
         let mut reader = self.core.log.reader(true);
         let (mut head, mut expected) = ([0; HEAD_SIZE], Expected::Within(from));
-        let mut confirmed = |span: &Span| {
-            reader.read(span.position, &mut head).is_ok_and(|read| read) && self.confirms(span, &head, &mut expected)
+        let mut confirmed = |span: &Span, expected: &mut Expected| {
+            reader.read(span.position, &mut head).is_ok_and(|read| read) && self.confirms(span, &head, expected)
         };
-        match (from >= upper || !spans.is_empty()) && spans.iter().all(&mut confirmed) {
-            true => Ok(spans),
-            false => self.spans_by_scan(from, upper, bytes_max),
+        let count = spans.iter().take_while(|span| confirmed(span, &mut expected)).count();
+        if from >= upper || count > 0 {
+            return Ok(spans[..count].to_vec());
+        }
+        let found = self.scan(from, upper, bytes_max)?.spans;
+        // Between two damaged places the queue alone may lead to an entry.
+        let queued = spans.iter().position(|span| confirmed(span, &mut Expected::Any));
+        match queued.filter(|at| found.first().is_none_or(|found| spans[*at].position < found.position)) {
+            Some(at) => Ok(vec![spans[at]]),
+            None => Ok(found),
         }
     }
 
-    /// The batches that lie in `from..upper`, about as many as `bytes_max` has room for, at least one; by the commit log alone.
-    pub(super) fn spans_by_scan(&self, from: Offset, upper: Offset, bytes_max: u64) -> Result<Vec<Span>, ReadError> {
+    /// The whole batches that lie in `from..upper`, for a reader whom the queue led to nothing. They begin with the batch of `from`: if the
+    /// commit log has no such batch, that is an error.
+    pub(super) fn spans_despite_damage(
+        &self,
+        from: Offset,
+        upper: Offset,
+        bytes_max: u64,
+        queued: Option<&Span>,
+    ) -> Result<Vec<Span>, ReadError> {
+        let known = self.lost.lock().iter().find(|lost| lost.offsets.contains(&from.0)).map(|lost| lost.position);
+        if let Some(position) = known {
+            return Err(self.corrupt(position));
+        }
+        let Scanned { spans, first } = self.scan(from, upper, bytes_max)?;
+        let first = first.unwrap_or(upper);
+        if first <= from {
+            if !spans.is_empty() {
+                self.say_that_queue_is_wrong();
+            }
+            return Ok(spans);
+        }
+        let position = queued.map_or(Position::ZERO, |span| span.position);
+        let error = self.corrupt(position);
+        tracing::error!(partition = %self.partition, "records {from} to {} cannot be read: {error}", first.plus(-1));
+        let mut lost = self.lost.lock();
+        if lost.len() >= LOST_MAX {
+            lost.remove(0);
+        }
+        lost.push(LostRecords { offsets: from.0..first.0, position });
+        Err(error)
+    }
+
+    fn say_that_queue_is_wrong(&self) {
         if !self.queue_is_wrong.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 partition = %self.partition,
@@ -70,29 +129,56 @@ impl GroupPartition {
                 self.core.queue_dir(&self.partition).display()
             );
         }
+    }
+
+    /// The whole batches that lie in `from..upper`, about as many as `bytes_max` has room for, at least one; by the commit log alone. What is
+    /// damaged is passed over.
+    fn scan(&self, from: Offset, upper: Offset, bytes_max: u64) -> Result<Scanned, ReadError> {
         let begin = {
             let state = self.state.lock();
             let share = state.shares.partition_point(|share| share.first_offset <= from).saturating_sub(1);
             state.shares.get(share).map(|share| share.segment)
         };
-        let Some(mut position) = begin.map(Position) else { return Ok(Vec::new()) };
+        let mut scanned = Scanned::default();
+        let Some(mut position) = begin.map(Position) else { return Ok(scanned) };
         let (end, kind) = (self.core.log.end().position(), self.kind());
         let mut reader = self.core.log.reader(true);
-        let (mut spans, mut bytes) = (Vec::new(), 0);
-        while position < end && (spans.is_empty() || bytes <= bytes_max) {
-            let (entry, batch) = self.entry_head(&mut reader, position)?;
+        let mut bytes = 0;
+        while position < end && (scanned.spans.is_empty() || bytes <= bytes_max) {
+            let (entry, batch) = match self.entry_head(&mut reader, position) {
+                Ok(head) => head,
+                Err(ReadError::Corrupt { .. }) => match self.go_on_behind(position)? {
+                    Some(next) => {
+                        position = next;
+                        continue;
+                    }
+                    None => break,
+                },
+                Err(error) => return Err(error),
+            };
             if let Some(batch) = batch.filter(|_| entry.kind == kind) {
+                let is_wanted = batch.last_offset() >= from && self.is_whole(position, entry.length)?;
+                if is_wanted {
+                    scanned.first.get_or_insert(batch.base_offset);
+                }
                 if batch.last_offset() >= upper {
                     break;
                 }
-                if batch.last_offset() >= from && self.is_whole(position, entry.length)? {
-                    spans.push(Span { position, size: entry.length, last_offset: batch.last_offset().0 });
+                if is_wanted {
+                    scanned.spans.push(Span { position, size: entry.length, last_offset: batch.last_offset().0 });
                     bytes += u64::from(entry.length);
                 }
             }
             position = position.plus(entry.length.into());
         }
-        Ok(spans)
+        Ok(scanned)
+    }
+
+    fn go_on_behind(&self, damaged: Position) -> Result<Option<Position>, ReadError> {
+        let journal = &self.core.log.journal;
+        let damaged = self.core.log.location(damaged).map_err(|error| self.unreadable(error))?;
+        let next = resync::go_on_behind(journal, damaged).map_err(|error| self.unreadable(error))?;
+        Ok(next.map(commit_log::position_of))
     }
 
     /// Whether the batch of an entry is as it was written. One that is not has no records any more, and is passed over.

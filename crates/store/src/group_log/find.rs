@@ -130,11 +130,12 @@ impl GroupPartition {
         Ok(())
     }
 
-    /// Shows the records of a batch, as long as it is answered that there is more to look for.
+    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum is wrong has none that
+    /// could be found.
     fn look_into(&self, span: &Span, mut look: impl FnMut(&Record<'_>) -> bool) -> Result<(), ReadError> {
         let bytes = self.core.log.batch(span.position, span.size).map_err(|error| self.unreadable(error))?;
+        let Some(view) = BatchView::parse(&bytes).ok().filter(BatchView::crc_is_valid) else { return Ok(()) };
         let corrupt = || self.corrupt(span.position);
-        let view = BatchView::parse(&bytes).map_err(|_| corrupt())?;
         let mut scratch = Vec::new();
         for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(|_| corrupt())? {
             if !look(&record.map_err(|_| corrupt())?) {

@@ -47,6 +47,7 @@ mod queue_folder;
 mod queue_memory;
 mod read;
 mod replay;
+mod resync;
 mod retention;
 mod state;
 mod strays;

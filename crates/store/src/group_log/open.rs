@@ -27,6 +27,7 @@ use super::queue::Queue;
 use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
+use super::resync;
 use super::state::State;
 use super::strays::Unknown;
 use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
@@ -55,7 +56,7 @@ pub struct GroupReport {
     pub bytes_replayed: u64,
     /// Consume queues and key indexes that were made anew, because they were missing or not what the checkpoint says.
     pub views_rebuilt: usize,
-    /// Places inside the commit log where the rest of a file could not be read as entries. Nothing is cut there.
+    /// Places inside the commit log that could not be read as entries. Nothing is cut there.
     pub damaged: Vec<String>,
     /// Partitions with records in the commit log that the metadata does not know: of deleted topics, for the most part.
     pub unknown: usize,
@@ -194,6 +195,13 @@ fn location(known: &GroupCheckpoint) -> Location {
     Location::new(SegmentBase(known.segment), known.position)
 }
 
+fn damaged_place(damaged: Location, next: Option<Location>) -> String {
+    match next.filter(|next| next.segment == damaged.segment) {
+        Some(next) => format!("{} from byte {} to {}", damaged.segment, damaged.position, next.position),
+        None => format!("{} from byte {} on", damaged.segment, damaged.position),
+    }
+}
+
 struct Opening<'a> {
     env: &'a StoreEnv,
     fs: &'a dyn Fs,
@@ -302,13 +310,17 @@ impl Opening<'_> {
             let views = Views::new(self.env, self.options, partitions, Some(index), unknown);
             let mut replay = Replay::make(next_segment.take(), views);
             let outcome = journal.scan(start, &mut replay).map_err(|error| OpenError::Journal(error.to_string()))?;
+            let file_ended = replay.next_segment().is_some();
             replay.finish().map_err(io_error(self.folder))?;
             self.report.bytes_replayed += outcome.bytes;
             if outcome.reason != ScanEnd::Whole {
-                // The tail was checked: this is inside. The rest of the file is not understood; the next one begins with an entry.
-                self.report.damaged.push(format!("{} from byte {} on", outcome.end.segment, outcome.end.position));
-                let next = journal.segment_after(outcome.end.segment);
-                from = next.map(|base| Location::new(base, 0));
+                // The tail was checked: this is inside.
+                let next = match file_ended {
+                    true => Ok(journal.segment_after(outcome.end.segment).map(|base| Location::new(base, 0))),
+                    false => resync::go_on_behind(journal, outcome.end),
+                };
+                from = next.map_err(|error| OpenError::Journal(error.to_string()))?;
+                self.report.damaged.push(damaged_place(outcome.end, from));
             }
         }
         key_index::unless_full(index.0.write(self.fs)).map_err(io_error(self.folder))?;

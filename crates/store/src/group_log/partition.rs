@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
+use super::confirm::LostRecords;
 use super::queue_folder::QueueFolder;
 use super::state::State;
 use super::{Core, PartitionKey};
@@ -38,6 +39,8 @@ pub struct GroupPartition {
     pub(super) durability: Arc<Durability>,
     /// The consume queue was found wrong, and that was said.
     pub(super) queue_is_wrong: AtomicBool,
+    /// Found to be lost.
+    pub(super) lost: Mutex<Vec<LostRecords>>,
 }
 
 impl GroupPartition {
@@ -62,6 +65,7 @@ impl GroupPartition {
             queue_folder: Mutex::new(queue_folder),
             durability,
             queue_is_wrong: AtomicBool::new(false),
+            lost: Mutex::default(),
         })
     }
 

@@ -27,6 +27,13 @@ const ENTRIES_READ_MIN: i64 = 64;
 const ENTRIES_READ: i64 = 1024;
 const ENTRIES_READ_ON: i64 = 8192;
 
+/// What became of batches that were to be copied.
+enum Copied {
+    All,
+    /// Those before the entry at this position.
+    UpTo(Position),
+}
+
 impl GroupPartition {
     /// Whole batches from `from` on. Empty at the log end and at or above `upper`. May wait for the disk.
     pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
@@ -62,7 +69,8 @@ impl GroupPartition {
             if !wait {
                 return Err(ReadError::WouldBlock);
             }
-            let spans = self.spans_by_scan(request.from, upper, u64::from(request.max_bytes))?;
+            let bytes_max = u64::from(request.max_bytes);
+            let spans = self.spans_despite_damage(request.from, upper, bytes_max, spans.first())?;
             read = self.gather(Expected::Any, &chosen(&spans, request), true);
         }
         match read {
@@ -131,7 +139,7 @@ impl GroupPartition {
         Ok(spans)
     }
 
-    /// Reads the batches, in order.
+    /// Reads the batches, in order, up to the first one that is not what the queue says. If that is the first of all, it is an error.
     fn gather(&self, mut expected: Expected, spans: &[Span], wait: bool) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
         let mut reader = self.core.log.reader(wait);
@@ -146,8 +154,11 @@ impl GroupPartition {
                 }
                 let file_end = reader.end_of_file(first.position).map_err(|error| self.unreadable(error))?;
                 let count = neighbours(rest, file_end);
-                self.copy(&mut reader, &rest[..count], &mut copied, &mut expected)?;
-                rest = &rest[count..];
+                match self.copy(&mut reader, &rest[..count], &mut copied, &mut expected)? {
+                    Copied::All => rest = &rest[count..],
+                    Copied::UpTo(_) if reading.bytes + copied.len() > 0 => break,
+                    Copied::UpTo(position) => return Err(self.corrupt(position)),
+                }
                 continue;
             }
             push_copied(&mut reading, &mut copied);
@@ -156,7 +167,10 @@ impl GroupPartition {
                 return Err(ReadError::WouldBlock);
             }
             if !self.confirms(first, &head, &mut expected) {
-                return Err(self.corrupt(first.position));
+                match reading.bytes {
+                    0 => return Err(self.corrupt(first.position)),
+                    _ => break,
+                }
             }
             let slice = reader.batch(first.position, first.size);
             let slice = slice.map_err(|error| self.unreadable(error))?.ok_or(ReadError::WouldBlock)?;
@@ -168,33 +182,35 @@ impl GroupPartition {
         Ok(reading)
     }
 
-    /// Appends the batches of entries that lie close together to `copied`: one read, from which what lies between them is taken out.
+    /// Appends the batches of entries that lie close together to `copied`, up to the first one that is not confirmed: one read, from which
+    /// what lies between them is taken out.
     fn copy(
         &self,
         reader: &mut EntryReader<'_>,
         spans: &[Span],
         copied: &mut BytesMut,
         expected: &mut Expected,
-    ) -> Result<(), ReadError> {
-        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
+    ) -> Result<Copied, ReadError> {
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Copied::All) };
         let begin = first.position;
         let start = copied.len();
         copied.resize(start + last.end().bytes_since(begin).unwrap_or(0) as usize, 0);
         if !reader.read(begin, &mut copied[start..]).map_err(|error| self.unreadable(error))? {
             return Err(ReadError::WouldBlock);
         }
-        let mut to = start;
+        let (mut to, mut outcome) = (start, Copied::All);
         for span in spans {
             let at = start + span.position.bytes_since(begin).unwrap_or(0) as usize;
             let (from, size) = (at + HEADER_SIZE, span.size as usize - HEADER_SIZE);
             if !self.confirms(span, &copied[at..at + span.size as usize], expected) {
-                return Err(self.corrupt(span.position));
+                outcome = Copied::UpTo(span.position);
+                break;
             }
             copied.copy_within(from..from + size, to);
             to += size;
         }
         copied.truncate(to);
-        Ok(())
+        Ok(outcome)
     }
 
     pub(super) fn unreadable(&self, error: JournalReadError) -> ReadError {

@@ -177,6 +177,7 @@ impl GroupLog {
             folder.cut(self.core.fs(), written)?;
             self.core.env.indexes.forget(old_number);
             partition.durability.truncate(end);
+            partition.lost.lock().clear();
         }
         Ok(())
     }

@@ -5,12 +5,17 @@
 //! appends needs no look.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::PartitionLog;
+use super::damage::{self, DamagedArea, SurveyedSegment};
 use super::headers::Step;
 use super::locate::Span;
-use super::look::Look;
+use super::look::{Disk, Look};
+use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
+use crate::formats::{names, offset_index};
+use mainstem_journal::Location;
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
@@ -21,6 +26,50 @@ pub(super) struct Checked {
     opened: (Offset, u64),
     /// By the base of an older segment.
     stretches: Mutex<BTreeMap<Offset, Stretch>>,
+    /// By the base of a segment that has damage, with the number that the log had.
+    surveys: Mutex<BTreeMap<Offset, (u64, Arc<Survey>)>>,
+    /// There is one.
+    is_damaged: AtomicBool,
+}
+
+/// The damaged areas of a segment, in order. Between them every batch may be served.
+#[derive(Debug)]
+pub(super) struct Survey {
+    areas: Vec<DamagedArea>,
+}
+
+/// A part of a segment without damage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Region {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Offsets below lie in it, or before.
+    pub(super) next: Offset,
+}
+
+impl Survey {
+    /// The region that holds an offset, or the first batch after it. `Err`: the offset lies in damage.
+    pub(super) fn region_of(&self, offset: Offset, end: u64, next: Offset) -> Result<Region, DamagedArea> {
+        let mut region = Region { start: 0, end, next };
+        for area in &self.areas {
+            if offset < area.first {
+                return Ok(Region { end: area.start, next: area.first, ..region });
+            }
+            if offset < area.next {
+                return Err(*area);
+            }
+            region.start = area.end;
+        }
+        Ok(region)
+    }
+
+    /// All parts without damage, of a segment that ends at `end`.
+    pub(super) fn regions(&self, end: u64, next: Offset) -> Vec<Region> {
+        let starts = std::iter::once(0).chain(self.areas.iter().map(|area| area.end));
+        let ends = self.areas.iter().map(|area| (area.start, area.first)).chain([(end, next)]);
+        let regions = starts.zip(ends).map(|(start, (end, next))| Region { start, end, next });
+        regions.filter(|region| region.start < region.end).collect()
+    }
 }
 
 /// Batches one behind the other whose offsets ascend.
@@ -35,7 +84,21 @@ struct Stretch {
 
 impl Checked {
     pub(super) fn new(active: Offset, end: u64) -> Self {
-        Checked { opened: (active, end), stretches: Mutex::default() }
+        Checked {
+            opened: (active, end),
+            stretches: Mutex::default(),
+            surveys: Mutex::default(),
+            is_damaged: AtomicBool::new(false),
+        }
+    }
+
+    /// What is known of the damage in a segment.
+    pub(super) fn survey(&self, base: Offset, number: u64) -> Option<Arc<Survey>> {
+        if !self.is_damaged.load(Ordering::Acquire) {
+            return None;
+        }
+        let surveys = self.surveys.lock();
+        surveys.get(&base).filter(|(known, _)| *known == number).map(|(_, survey)| Arc::clone(survey))
     }
 
     fn is_ours(&self, base: Offset, position: u64) -> bool {
@@ -87,5 +150,39 @@ impl Look<'_> {
         }
         checked.stretches.lock().insert(base, stretch);
         Ok(())
+    }
+
+    /// A read met damage in a segment that ends at `end`, before the offset `next`: looks through all of it, once. Takes a read of each
+    /// header of the segment.
+    pub(super) fn survey(&self, base: Offset, end: u64, next: Offset) -> Result<Arc<Survey>, ReadError> {
+        if self.disk == Disk::Never {
+            return Err(ReadError::WouldBlock);
+        }
+        let log = self.log;
+        let index = log.view_file(base, names::INDEX);
+        let bytes = log.fs().read_if_present(&index).map_err(|error| log.read_failed(index, error))?;
+        let slice = self.slice(Location::new(segment_base(base), 0), end)?;
+        let segment = SurveyedSegment {
+            file: slice.file.as_ref(),
+            base,
+            len: slice.len,
+            next,
+            may_have_gaps: log.may_have_gaps(),
+            entries: &offset_index::decode(&bytes.unwrap_or_default()).entries,
+        };
+        let path = log.file(base, names::LOG);
+        let areas = damage::survey(&segment).map_err(|error| log.read_failed(path.clone(), error))?;
+        for DamagedArea { start, end, first, next } in &areas {
+            let (partition, path) = (&log.partition, path.display());
+            let lost = match first < next {
+                true => format!("records {first} to {} cannot be read", next.plus(-1)),
+                false => "no record is lost".to_owned(),
+            };
+            tracing::error!(%partition, "{path} is damaged from byte {start} to {end}: {lost}; all others can");
+        }
+        let survey = Arc::new(Survey { areas });
+        log.checked.surveys.lock().insert(base, (self.number, Arc::clone(&survey)));
+        log.checked.is_damaged.store(true, Ordering::Release);
+        Ok(survey)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::checked::Region;
 use super::headers::{self, Step, Walked};
 use super::index_file::IndexEntry;
 use super::look::{Disk, Look};
@@ -76,6 +77,21 @@ impl Look<'_> {
             Step::Next
         })?;
         wrong.map_or(Ok(found), |position| Err(self.log.corrupt(base, position)))
+    }
+
+    /// As [`Look::locate`], within a part of a segment that has no damage.
+    pub(super) fn locate_in(&self, base: Offset, region: Region, offset: Offset) -> Result<u64, ReadError> {
+        let indexed =
+            self.index_start(base, region.end, |entry| i64::from(entry.relative_offset) <= offset.0 - base.0)?;
+        let mut found = region.end;
+        self.walk(Span { base, start: indexed.max(region.start), end: region.end }, |position, header| {
+            if header.last_offset() >= offset {
+                found = position;
+                return Step::Stop;
+            }
+            Step::Next
+        })?;
+        Ok(found)
     }
 
     /// The position of the last indexed batch that fulfils the condition; 0 if there is none. An entry that the log contradicts

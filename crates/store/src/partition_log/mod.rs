@@ -8,6 +8,7 @@
 pub(crate) mod active_index;
 mod append;
 mod checked;
+mod damage;
 pub(crate) mod durability;
 pub(crate) mod epochs;
 mod flush;

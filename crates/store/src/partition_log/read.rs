@@ -1,5 +1,6 @@
 //! Reading whole batches.
 
+use super::checked::{Region, Survey};
 use super::headers::Step;
 use super::locate::Span;
 use super::look::{Disk, Look};
@@ -98,7 +99,38 @@ impl Look<'_> {
         }))
     }
 
+    /// Batches from `from` on, up to the first damage. `None`: the segment has none.
     fn read_segment(&self, place: &Place, from: Offset, request: &ReadRequest) -> Result<Option<Reading>, ReadError> {
+        let known = self.log.checked.survey(place.base, self.number);
+        if known.is_none() {
+            match self.read_undamaged(place, from, request) {
+                Err(ReadError::Corrupt { .. }) => {}
+                read => return read,
+            }
+        }
+        let is_new = known.is_none();
+        let survey = match known {
+            Some(survey) => survey,
+            None => self.survey(place.base, place.end, place.next)?,
+        };
+        match self.read_region(place, self.region(&survey, place, from)?, from, request) {
+            // There is damage that was not there then.
+            Err(ReadError::Corrupt { .. }) if !is_new => {
+                let survey = self.survey(place.base, place.end, place.next)?;
+                self.read_region(place, self.region(&survey, place, from)?, from, request)
+            }
+            read => read,
+        }
+    }
+
+    /// The part without damage that has the offset. An offset that lies in damage is an error, and no other.
+    fn region(&self, survey: &Survey, place: &Place, from: Offset) -> Result<Region, ReadError> {
+        let region = survey.region_of(from, place.end, place.next);
+        region.map_err(|area| self.log.corrupt(place.base, area.start))
+    }
+
+    /// As [`Look::read_segment`]; any damage on the way is an error.
+    fn read_undamaged(&self, place: &Place, from: Offset, request: &ReadRequest) -> Result<Option<Reading>, ReadError> {
         let base = place.base;
         let start = match place.from_position.or_else(|| self.hinted(base, from)) {
             Some(position) => position,
@@ -119,6 +151,28 @@ impl Look<'_> {
         self.check(Span { base, start, end: place.end }, end, place.next)?;
         if end == place.end {
             self.log.hints.lock().add(place.next, self.number, Location::new(segment_base(base), end));
+        }
+        let chunk = self.chunk(base, start, end)?;
+        Ok(Some(Reading { bytes: chunk.len(), chunks: vec![chunk] }))
+    }
+
+    /// Batches from `from` on, of a part of a segment that has no damage.
+    fn read_region(
+        &self,
+        place: &Place,
+        region: Region,
+        from: Offset,
+        request: &ReadRequest,
+    ) -> Result<Option<Reading>, ReadError> {
+        let base = place.base;
+        let start = self.locate_in(base, region, from)?;
+        if start >= region.end {
+            return Ok(None);
+        }
+        let end = if request.upper >= region.next { region.end } else { self.locate_in(base, region, request.upper)? };
+        let end = self.cut(Span { base, start, end }, request)?;
+        if end <= start {
+            return Ok(Some(Reading::default()));
         }
         let chunk = self.chunk(base, start, end)?;
         Ok(Some(Reading { bytes: chunk.len(), chunks: vec![chunk] }))

@@ -1,5 +1,6 @@
 //! Finding records by time, and the transactions that a read overlaps.
 
+use super::checked::Region;
 use super::headers::Step;
 use super::locate::Span;
 use super::look::Disk;
@@ -21,6 +22,8 @@ const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
 struct Place {
     base: Offset,
     end: u64,
+    /// The base of the next segment, or the log end.
+    next: Offset,
     largest_time_ms: Option<i64>,
 }
 
@@ -77,19 +80,22 @@ impl PartitionLog {
             if newest >= place.largest_time_ms.map(TimestampMs) {
                 break;
             }
-            let (base, end) = (place.base, place.end);
-            let start = self.look(Disk::MayWait).locate(base, base.max(log_start), end)?;
+            let base = place.base;
             let mut in_part = Vec::new();
-            self.look(Disk::MayWait).walk(Span { base, start, end }, |position, header| {
-                if header.base_offset >= upper {
-                    return Step::Stop;
-                }
-                if header.base_offset < log_start || header.next_offset() > upper {
-                    in_part.push((position, *header));
-                } else {
-                    newest = newest.max(Some(header.max_timestamp));
-                }
-                Step::Next
+            self.in_each_region(place, |region| {
+                let start = self.look(Disk::MayWait).locate_in(base, region, base.max(log_start))?;
+                self.look(Disk::MayWait).walk(Span { base, start, end: region.end }, |position, header| {
+                    if header.base_offset >= upper {
+                        return Step::Stop;
+                    }
+                    if header.base_offset < log_start || header.next_offset() > upper {
+                        in_part.push((position, *header));
+                    } else {
+                        newest = newest.max(Some(header.max_timestamp));
+                    }
+                    Step::Next
+                })?;
+                Ok(None::<()>)
             })?;
             // The first one and the last one at most; a batch that lies below as a whole has none of the records.
             for (position, header) in in_part.iter().filter(|(_, header)| header.last_offset() >= log_start) {
@@ -113,18 +119,48 @@ impl PartitionLog {
             }
             let segments: Vec<_> = state.segments[state.segment_index(from)..].to_vec();
             let largest_time_ms = state.active.largest_time.map(|largest| largest.timestamp_ms);
-            (segments, Place { base: state.active.base, end: state.end_position, largest_time_ms })
+            let (base, end, next) = (state.active.base, state.end_position, state.next_offset);
+            (segments, Place { base, end, next, largest_time_ms })
         };
-        let place = |base: Offset| {
+        let next_of = |at: usize| segments.get(at + 1).map_or(active.next, |segment| segment.base);
+        let place = |(at, base): (usize, Offset)| {
             if base == active.base {
                 return Ok(active);
             }
             let path = self.file(base, names::TIME_INDEX);
             let largest_time_ms = self.largest_time(base).map_err(|error| self.read_failed(path, error))?;
             let end = self.journal.segment_len(segment_base(base)).map_err(|error| self.journal_read_failed(error))?;
-            Ok(Place { base, end, largest_time_ms })
+            Ok(Place { base, end, next: next_of(at), largest_time_ms })
         };
-        segments.into_iter().map(|segment| place(segment.base)).collect()
+        segments.iter().enumerate().map(|(at, segment)| place((at, segment.base))).collect()
+    }
+
+    /// Looks into the parts of a segment that have no damage, one after the other, until something is found. Until damage is met, that is
+    /// the whole segment.
+    fn in_each_region<R>(
+        &self,
+        place: &Place,
+        mut look: impl FnMut(Region) -> Result<Option<R>, ReadError>,
+    ) -> Result<Option<R>, ReadError> {
+        let Place { base, end, next, .. } = *place;
+        let files = self.look(Disk::MayWait);
+        let known = self.checked.survey(base, files.number);
+        if known.is_none() {
+            match look(Region { start: 0, end, next }) {
+                Err(ReadError::Corrupt { .. }) => {}
+                found => return found,
+            }
+        }
+        let survey = match known {
+            Some(survey) => survey,
+            None => files.survey(base, end, next)?,
+        };
+        for region in survey.regions(end, next) {
+            if let Some(found) = look(region)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     fn find_in_segment(
@@ -139,10 +175,21 @@ impl PartitionLog {
         let below = |entry: &TimeIndexEntry| entry.timestamp_ms < target.0;
         let entry = self.time_entry(base, below).map_err(|error| self.read_failed(path, error))?;
         let from = entry.map_or(base, |entry| base.plus(entry.relative_offset.into())).max(log_start);
-        let mut start = self.look(Disk::MayWait).locate(base, from, place.end)?;
+        self.in_each_region(place, |region| self.find_in_region(place, region, (from, target, log_start)))
+    }
+
+    fn find_in_region(
+        &self,
+        place: &Place,
+        region: Region,
+        (from, target, log_start): (Offset, TimestampMs, Offset),
+    ) -> Result<Option<TimestampOffset>, ReadError> {
+        let base = place.base;
+        let look = self.look(Disk::MayWait);
+        let mut start = look.locate_in(base, region, from)?;
         loop {
             let mut candidate: Option<(u64, BatchHeader)> = None;
-            self.look(Disk::MayWait).walk(Span { base, start, end: place.end }, |position, header| {
+            look.walk(Span { base, start, end: region.end }, |position, header| {
                 if header.max_timestamp >= target {
                     candidate = Some((position, *header));
                     return Step::Stop;
@@ -150,10 +197,14 @@ impl PartitionLog {
                 Step::Next
             })?;
             let Some((position, header)) = candidate else { return Ok(None) };
+            let batch_end = position + header.size_in_bytes() as u64;
+            if self.checked.survey(base, look.number).is_none() {
+                look.check(Span { base, start: position, end: place.end }, batch_end, place.next)?;
+            }
             if let Some(found) = self.find_in_batch(base, position, &header, target, log_start)? {
                 return Ok(Some(found));
             }
-            start = position + header.size_in_bytes() as u64;
+            start = batch_end;
         }
     }
 
@@ -197,7 +248,8 @@ impl PartitionLog {
         Ok(found)
     }
 
-    /// Shows the records of a batch, as long as it is answered that there is more to look for.
+    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum is wrong has none that
+    /// could be found.
     fn look_into(
         &self,
         base: Offset,
@@ -207,8 +259,8 @@ impl PartitionLog {
     ) -> Result<(), ReadError> {
         let mut bytes = vec![0; header.size_in_bytes()];
         let count = self.read_bytes(Location::new(segment_base(base), position), &mut bytes)?;
+        let Some(view) = BatchView::parse(&bytes[..count]).ok().filter(BatchView::crc_is_valid) else { return Ok(()) };
         let corrupt = |_| self.corrupt(base, position);
-        let view = BatchView::parse(&bytes[..count]).map_err(|_| self.corrupt(base, position))?;
         let mut scratch = Vec::new();
         for record in view.records(&mut scratch, DECOMPRESSED_BYTES_MAX).map_err(corrupt)? {
             if !look(&record.map_err(|_| self.corrupt(base, position))?) {

@@ -1,6 +1,7 @@
 //! One contract, three layouts: what every log of a partition does, whatever files it lies in. A layout is added by passing this.
 
 mod crash;
+mod damage;
 mod in_memory;
 mod keys;
 mod node;
