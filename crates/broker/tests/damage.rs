@@ -10,13 +10,14 @@ mod support;
 mod folder;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use folder::{Folder, KEYED, Kind, Left, ROOT, files, kind};
 use mainstem_broker::{Isolation, KeyLookup, OFFSETS_TOPIC, Partition};
 use mainstem_env::{Fs, MemFs, SeededRng};
 use mainstem_record::{BatchView, Batches};
-use mainstem_store::ReadChunk;
+use mainstem_store::{ReadChunk, ReadError};
 use mainstem_types::{Offset, TimestampMs};
 use support::ledger::PartitionFacts;
 use support::{Client, Node};
@@ -202,12 +203,12 @@ impl Look<'_> {
         let place = format!("{}-{}", partition.topic, partition.index);
         let known: HashMap<i64, &str> =
             facts.records.iter().filter_map(|record| Some((record.offset?, record.value.as_str()))).collect();
-        let seen = match read(partition) {
-            Ok(seen) => seen,
-            // Named to whoever reads.
-            Err(_) if self.is_truth() => return false,
-            Err(error) => self.fail(&format!("{place} cannot be read: {error}")),
-        };
+        let Seen { values: seen, refused } =
+            read(partition).unwrap_or_else(|error| self.fail(&format!("{place}: {error}")));
+        if !refused.is_empty() && !self.is_truth() {
+            self.fail(&format!("{place}: {refused:?} cannot be read"));
+        }
+        self.one_batch_at_most(partition, facts, &seen, &refused);
         for (offset, value) in &seen {
             match known.get(&offset.0) {
                 Some(known) if known == value => {}
@@ -223,6 +224,33 @@ impl Look<'_> {
             self.fail(&format!("{place}: deleted records are back"));
         }
         missing == 0 || free
+    }
+
+    /// One changed byte costs the batch that it is in. Its offsets are refused with CORRUPT_MESSAGE, or its checksum is wrong; everything else
+    /// is read, unless the end of the log was cut with it.
+    fn one_batch_at_most(
+        &self,
+        partition: &Partition,
+        facts: &PartitionFacts,
+        seen: &[(Offset, String)],
+        refused: &[Range<i64>],
+    ) {
+        if !self.is_truth() || !matches!(self.damage, Damage::Flipped { .. }) {
+            return;
+        }
+        let place = format!("{}-{}", partition.topic, partition.index);
+        let (log_start, log_end) = (partition.log().log_start().0, partition.log().log_end().0);
+        let is_there = |offset: i64| seen.iter().any(|(other, _)| other.0 == offset);
+        let known = facts.records.iter().filter_map(|record| record.offset);
+        for offset in known.filter(|offset| (log_start..log_end).contains(offset) && !is_there(*offset)) {
+            if !refused.iter().any(|range| range.contains(&offset)) {
+                self.fail(&format!("{place}: {offset} is passed over in silence, refused are {refused:?}"));
+            }
+        }
+        let lost = refused.last().map_or(0, |last| last.end) - refused.first().map_or(0, |first| first.start);
+        if lost > BATCH_RECORDS_MAX {
+            self.fail(&format!("{place}: more than a batch cannot be read: {refused:?}"));
+        }
     }
 
     /// Records are found by their keys; of damage to a file of the index, which has no checksum, at least no other record.
@@ -255,7 +283,7 @@ impl Look<'_> {
     fn is_told_to_readers(&self, node: &Node) -> bool {
         let topics = node.broker.topics();
         let mut partitions = topics.iter().flat_map(|topic| topic.partitions.iter());
-        partitions.any(|partition| read(partition).is_err())
+        partitions.any(|partition| read(partition).is_ok_and(|seen| !seen.refused.is_empty()))
     }
 
     /// Nothing that holds records or metadata went: it lies where it was, or beside it.
@@ -308,13 +336,41 @@ impl Look<'_> {
     }
 }
 
-/// What consumers see that check checksums: offsets and values. `Err`: what they or the broker say of damage.
-fn read(partition: &Partition) -> Result<Vec<(Offset, String)>, String> {
+/// The largest batch of this test's clients.
+const BATCH_RECORDS_MAX: i64 = 4;
+
+/// What consumers see that check checksums.
+#[derive(Default)]
+struct Seen {
+    values: Vec<(Offset, String)>,
+    /// Offsets that the broker answers with CORRUPT_MESSAGE, and those of batches whose checksum is wrong.
+    refused: Vec<Range<i64>>,
+}
+
+impl Seen {
+    fn refuse(&mut self, offsets: Range<i64>) {
+        match self.refused.last_mut() {
+            Some(last) if last.end == offsets.start => last.end = offsets.end,
+            _ => self.refused.push(offsets),
+        }
+    }
+}
+
+/// Reads from the log start on, and behind each offset that is refused from the next one. `Err`: an answer that no reader may get.
+fn read(partition: &Partition) -> Result<Seen, String> {
     let positions = partition.positions();
-    let mut seen = Vec::new();
+    let mut seen = Seen::default();
     let mut next = positions.log_start;
     while next < positions.high_watermark {
-        let read = partition.read(next, 1 << 16, true, Isolation::ReadUncommitted).map_err(|e| e.to_string())?;
+        let read = match partition.read(next, 1 << 16, true, Isolation::ReadUncommitted) {
+            Ok(read) => read,
+            Err(ReadError::Corrupt { .. }) => {
+                seen.refuse(next.0..next.0 + 1);
+                next = next.plus(1);
+                continue;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         let mut bytes = Vec::new();
         for chunk in &read.reading.chunks {
             match chunk {
@@ -325,11 +381,12 @@ fn read(partition: &Partition) -> Result<Vec<(Offset, String)>, String> {
         let from = next;
         for batch in Batches::new(&bytes) {
             let batch = batch.map_err(|error| error.to_string())?;
-            if !batch.crc_is_valid() {
-                return Err(format!("the batch at {} has a wrong checksum", batch.header().base_offset));
-            }
-            values(&batch, positions.log_start, &mut seen)?;
             next = batch.header().next_offset();
+            if batch.crc_is_valid() {
+                values(&batch, positions.log_start, &mut seen.values)?;
+            } else {
+                seen.refuse(batch.header().base_offset.0..next.0);
+            }
         }
         if next <= from {
             return Err(format!("nothing can be read at {from} below {positions:?}"));
