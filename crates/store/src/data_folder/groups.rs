@@ -19,10 +19,9 @@ use super::DataFolder;
 use crate::config::LogConfig;
 use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
-use crate::parallel;
-use crate::partition_log::io_error;
 use crate::removal::{FolderRemoval, Removal, remove_folder};
 use crate::store_env::StoreEnv;
+use crate::{parallel, partition_log::io_error};
 
 const FOLDER: &str = "mainstem";
 const SHARED: &str = "shared";
