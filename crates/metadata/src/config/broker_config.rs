@@ -6,7 +6,9 @@ use super::ConfigError;
 use super::broker_table::{broker_config_definition, broker_config_definitions};
 use super::definition::{ConfigDefinition, Effect, UpdateMode};
 use super::durability::{self, DURABILITY};
+use super::error::hint;
 use super::listeners::{Listener, SecurityProtocol, invalid, read_listeners, read_protocol_map};
+use super::nearest::nearest_setting;
 use super::section_values;
 use super::sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
@@ -24,6 +26,9 @@ pub enum ConfigWarning {
         "message.max.bytes ({message}) is more than socket.request.max.bytes ({request}): such batches cannot arrive"
     )]
     MessageLargerThanRequest { message: i32, request: i32 },
+    /// `place` is the file and the line.
+    #[error("{key} is a setting of neither Kafka nor Mainstem, and is ignored{} ({place})", hint(.suggestion))]
+    Unknown { key: String, place: String, suggestion: Option<&'static str> },
     #[error("the listener {name} is for Kafka's controllers and is not opened")]
     ControllerListener { name: String },
 }
@@ -85,6 +90,11 @@ impl BrokerConfig {
         durability::check_default(config.value(DURABILITY), config.log.memory_forced)?;
         config.warnings = warnings(properties, &config);
         Ok(config)
+    }
+
+    /// Whether a configuration file may have the key: a server property, or any key of one listener alone.
+    pub fn knows(key: &str) -> bool {
+        broker_config_definition(key).is_some() || key.starts_with("listener.name.")
     }
 
     /// The same file with other settings made while running: for the whole cluster, and for this node. Keys that cannot
@@ -175,10 +185,8 @@ impl BrokerConfig {
         cluster_wide: BTreeMap<String, String>,
         own: BTreeMap<String, String>,
     ) -> Result<BrokerConfig, ConfigError> {
-        for key in fixed.keys() {
-            if broker_config_definition(key).is_none() && !key.starts_with("listener.name.") {
-                return Err(unknown(key));
-            }
+        if let Some(key) = fixed.keys().find(|key| !Self::knows(key)) {
+            return Err(unknown(key));
         }
         let mut values = BTreeMap::new();
         for definition in broker_config_definitions() {
@@ -232,9 +240,7 @@ fn settable(layer: &BTreeMap<String, String>, for_one_broker: bool) -> BTreeMap<
 }
 
 fn unknown(key: &str) -> ConfigError {
-    let alike = |name: &str| name.eq_ignore_ascii_case(&key.replace('_', "."));
-    let suggestion = broker_config_definitions().iter().map(|row| row.name).find(|name| alike(name));
-    ConfigError::UnknownBrokerKey { key: key.to_string(), suggestion }
+    ConfigError::UnknownBrokerKey { key: key.to_string(), suggestion: nearest_setting(key) }
 }
 
 fn warnings(properties: &BTreeMap<String, String>, config: &BrokerConfig) -> Vec<ConfigWarning> {
@@ -326,7 +332,8 @@ fn read_addresses(values: &Values) -> Result<(Vec<Listener>, Vec<Listener>), Con
             let reason = format!("listeners has no {}", listener.name);
             return Err(invalid("advertised.listeners", &advertised_text, &reason));
         }
-        if matches!(listener.host.as_str(), "" | "0.0.0.0" | "::") {
+        // No host at all is the name of this machine, as in Kafka.
+        if matches!(listener.host.as_str(), "0.0.0.0" | "::") {
             let reason = "clients cannot connect to \"every interface\": give a host name or an address";
             return Err(invalid("advertised.listeners", &advertised_text, reason));
         }

@@ -57,7 +57,7 @@ fn the_file_of_a_one_node_kafka_is_accepted() {
 #[test]
 fn what_is_wrong_is_refused_with_key_value_and_reason() {
     let cases: [(&[(&str, &str)], &str); 9] = [
-        (&[("log.segment.byte", "1")], "Unknown server property: log.segment.byte"),
+        (&[("log.segment.byte", "1")], "Unknown server property: log.segment.byte (did you mean log.segment.bytes?)"),
         (&[("NODE.ID", "1")], "Unknown server property: NODE.ID (did you mean node.id?)"),
         (&[("num_partitions", "1")], "Unknown server property: num_partitions (did you mean num.partitions?)"),
         (&[("num.partitions", "0")], "Invalid value 0 for configuration num.partitions: Value must be at least 1"),

@@ -15,6 +15,7 @@ mod durability;
 mod effective;
 mod error;
 mod listeners;
+mod nearest;
 mod section_values;
 mod sections;
 mod topic_config;
@@ -31,6 +32,7 @@ pub use effective::{
 };
 pub use error::ConfigError;
 pub use listeners::{Listener, SecurityProtocol};
+pub use nearest::nearest_setting;
 pub use sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,

@@ -99,6 +99,40 @@ fn a_layout_is_fixed_and_compaction_belongs_to_one() {
     assert!(error(&controller, plain(&both)).to_string().contains("mainstem.layout=partition only"));
 }
 
+/// What DescribeConfigs says about the layout of `plain` on this broker: its value, and whether the topic itself has it.
+fn described_layout(controller: &Controller, broker: &BrokerConfig) -> (String, bool) {
+    let overrides = controller.image().topic_configs("plain");
+    let entries = crate::config::topic_config_entries("plain", overrides, broker);
+    let entry = entries.into_iter().find(|entry| entry.name == LAYOUT).unwrap();
+    (entry.value.unwrap(), entry.source.kafka_id() == 1)
+}
+
+#[test]
+fn a_topic_that_is_made_compacted_has_the_layout_of_partitions_for_ever() {
+    let compacted = vec![("cleanup.policy".to_string(), Some("compact".to_string()))];
+    let both = [("mainstem.layout", "shared"), ("log.cleanup.policy", "compact")];
+    for (configs, settings) in [(compacted, &both[..1]), (Vec::new(), &both[..])] {
+        let (mut controller, shared) = (running(), broker(settings));
+        let topic = NewTopic { configs, ..NewTopic::named("plain") };
+        let created = controller.create_topics(&[topic], false, &shared, &mut || TopicId([7; 16]));
+        assert!(created.reply[0].is_ok(), "{:?}", created.reply);
+        apply(&mut controller, &created.records);
+        // The image is what the records replay to. Kafka can read them: they hold no key that it does not know.
+        assert_eq!(described_layout(&controller, &shared), ("partition".to_string(), false));
+        let set = |controller: &mut Controller, key, value| {
+            let decision = controller.incremental_alter_configs(&[plain(&[(key, Set, Some(value))])], false, &shared);
+            apply(controller, &decision.records);
+            decision.reply.into_iter().next().unwrap().map_err(|error| error.to_string())
+        };
+        for policy in ["delete", "compact,delete", "delete", "compact"] {
+            assert_eq!(set(&mut controller, "cleanup.policy", policy), Ok(()));
+            assert_eq!(described_layout(&controller, &shared).0, "partition");
+        }
+        let refused = set(&mut controller, "mainstem.layout", "shared").unwrap_err();
+        assert!(refused.contains("mainstem.layout=partition only"), "{refused}");
+    }
+}
+
 #[test]
 fn a_replacement_that_does_not_name_the_layout_leaves_it() {
     let mut controller = running();

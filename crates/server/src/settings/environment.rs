@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use mainstem_metadata::config::nearest_setting;
+
 use super::SettingsError;
 
 const PREFIX: &str = "MAINSTEM_";
@@ -28,7 +30,10 @@ pub(super) fn settings(
     for (name, value) in ours {
         match keys.get(&name) {
             Some(key) => found.push(((*key).to_owned(), name, value)),
-            None => return Err(SettingsError::UnknownVariable(name)),
+            None => {
+                let suggestion = nearest_setting(&name[PREFIX.len()..]).map(variable);
+                return Err(SettingsError::UnknownVariable { name, suggestion });
+            }
         }
     }
     Ok(found)

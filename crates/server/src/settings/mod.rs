@@ -1,5 +1,8 @@
 //! Collects the settings of a node: file, environment, command line, later ones over earlier ones.
 //!
+//! In a `.properties` file a key that nobody knows is a warning: Kafka ignores it, and such files hold keys of authorizers, metrics
+//! reporters and vendors. Everywhere else it is an error.
+//!
 //! Each value keeps its source, so that an error can say where it came from. What keys mean is the business of
 //! `mainstem-metadata`; here they are text.
 
@@ -12,7 +15,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mainstem_metadata::config::{BrokerConfig, ConfigError, broker_config_definitions};
+use mainstem_metadata::config::{BrokerConfig, ConfigError, ConfigWarning, broker_config_definitions, nearest_setting};
+
+/// What the name of a Kafka file ends in.
+const PROPERTIES: &str = "properties";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +36,12 @@ pub enum Source {
     CommandLine {
         argument: &'static str,
     },
+}
+
+impl Source {
+    fn is_kafka_s_file(&self) -> bool {
+        matches!(self, Source::File { path, .. } if path.extension().is_some_and(|extension| extension == PROPERTIES))
+    }
 }
 
 impl fmt::Display for Source {
@@ -70,9 +82,14 @@ pub enum SettingsError {
     #[error("--set {0}: it must be --set key=value")]
     NoEqualSign(String),
     #[error(
-        "{0} is set in the environment, but no setting has this name (a setting's dots become underscores, in capitals)"
+        "{name} is set in the environment, but no setting has this name{} (a setting's dots become underscores, in capitals)",
+        meant(.suggestion)
     )]
-    UnknownVariable(String),
+    UnknownVariable { name: String, suggestion: Option<String> },
+}
+
+fn meant(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map(|name| format!(": did you mean {name}?")).unwrap_or_default()
 }
 
 /// What the command line says.
@@ -117,11 +134,13 @@ impl Settings {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), SettingsError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| SettingsError::Read { path: path.to_owned(), error })?;
+        let not_read = |error| SettingsError::Read { path: path.to_owned(), error };
+        let bytes = std::fs::read(path).map_err(not_read)?;
         let entries = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => toml_file::parse(&text),
-            Some("properties") => properties_file::parse(&text),
+            Some("toml") => {
+                toml_file::parse(&String::from_utf8(bytes).map_err(|error| not_read(io::Error::other(error)))?)
+            }
+            Some(PROPERTIES) => properties_file::parse(&properties_file::text(bytes)),
             _ => return Err(SettingsError::UnknownKind { path: path.to_owned() }),
         };
         let entries = entries.map_err(|error| error.in_file(path))?;
@@ -163,12 +182,23 @@ fn place(source: &Option<Source>) -> String {
     source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default()
 }
 
-/// Reads what was collected.
+/// Reads what was collected. Keys of a `.properties` file that nobody knows are among the warnings.
 pub fn read_config(settings: &Settings) -> Result<BrokerConfig, ConfigRefused> {
-    BrokerConfig::parse(&settings.properties()).map_err(|error| {
+    let mut properties = settings.properties();
+    let mut ignored = Vec::new();
+    for (key, setting) in &settings.values {
+        if setting.source.is_kafka_s_file() && !BrokerConfig::knows(key) {
+            properties.remove(key);
+            let (key, place) = (key.clone(), setting.source.to_string());
+            ignored.push(ConfigWarning::Unknown { suggestion: nearest_setting(&key), key, place });
+        }
+    }
+    let mut config = BrokerConfig::parse(&properties).map_err(|error| {
         let source_of_value = settings.get(key_of(&error)).map(|setting| setting.source.clone());
         ConfigRefused { error, source_of_value }
-    })
+    })?;
+    config.warnings.append(&mut ignored);
+    Ok(config)
 }
 
 fn key_of(error: &ConfigError) -> &str {
