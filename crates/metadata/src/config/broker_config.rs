@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::ConfigError;
-use super::broker_table::{broker_config_definition, broker_config_definitions};
 use super::definition::{ConfigDefinition, Effect, UpdateMode};
 use super::durability::{self, DURABILITY};
 use super::error::hint;
@@ -14,6 +13,7 @@ use super::sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
+use super::table::{broker_config_definition, broker_config_definitions};
 use super::topic_config::{TopicConfig, Values};
 use super::without_effect::reason_without_effect;
 

@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::broker_config::BrokerConfig;
-use super::broker_table::{broker_config_definition, broker_config_definitions};
 use super::definition::{ConfigDefinition, ConfigKind, UpdateMode};
 use super::durability::{DURABILITY, Durability};
-use super::topic_table::topic_config_definitions;
+use super::table::{broker_config_definition, broker_config_definitions, topic_config_definitions};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

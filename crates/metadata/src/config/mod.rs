@@ -1,15 +1,10 @@
-//! Every configuration key: Kafka's topic settings, Kafka's server properties, and ours, each in one table.
+//! Every configuration key: Kafka's topic settings, Kafka's server properties, and ours, each in one table (`table.rs`).
 //!
 //! A topic setting has the value of the topic, else what the server properties it is a synonym of say, else the
 //! default. A server property has the value set while running for this broker, else the one set for the cluster, else
 //! the one of the configuration file, else the default. Keys are case-sensitive.
 
-mod accepted_coordinators;
-mod accepted_other;
-mod accepted_security;
 mod broker_config;
-mod broker_table;
-mod cleaner_table;
 mod definition;
 mod durability;
 mod effective;
@@ -18,12 +13,11 @@ mod listeners;
 mod nearest;
 mod section_values;
 mod sections;
+mod table;
 mod topic_config;
-mod topic_table;
 mod without_effect;
 
 pub use broker_config::{BrokerConfig, ConfigWarning};
-pub use broker_table::{broker_config_definition, broker_config_definitions};
 pub use definition::{ConfigDefinition, ConfigKind, ConfigValue, Effect, Synonym, UpdateMode, Validator};
 pub use durability::Durability;
 pub use effective::{
@@ -37,7 +31,10 @@ pub use sections::{
     CleanerConfig, ConnectionConfig, FetchConfig, GroupConfig, LogConfig, MetadataLogConfig, OffsetsConfig,
     ProducerStateConfig, ThreadConfig, TopicCreationConfig,
 };
+pub use table::{
+    broker_config_definition, broker_config_definitions, topic_config_definition, topic_config_definitions,
+};
 pub(crate) use topic_config::{CLEANUP_POLICY, NO_COMPACTION};
 pub use topic_config::{CompressionType, KeyIndex, Layout, TimestampType, TopicConfig};
-pub use topic_table::{topic_config_definition, topic_config_definitions};
+
 pub use without_effect::reason_without_effect;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::broker_config::BrokerConfig;
 use super::definition::ConfigValue;
 use super::durability::{self, DURABILITY, Durability};
-use super::topic_table::{topic_config_definition, topic_config_definitions};
+use super::table::{topic_config_definition, topic_config_definitions};
 use super::{ConfigDefinition, ConfigError};
 
 /// `mainstem.layout`: where the records of a topic lie.

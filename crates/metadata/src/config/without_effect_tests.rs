@@ -25,7 +25,7 @@ fn by_reason(rows: &[ConfigDefinition]) -> String {
     let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for name in names(rows, Effect::None) {
         let reason =
-            reason_without_effect(name).unwrap_or_else(|| panic!("say in without_effect.rs why {name} has no effect"));
+            reason_without_effect(name).unwrap_or_else(|| panic!("say in without_effect.txt why {name} has no effect"));
         found.entry(reason).or_default().insert(name);
     }
     for (reason, _) in WITHOUT_EFFECT {
@@ -101,7 +101,7 @@ fn no_reason_is_left_over() {
         }
     }
     for key in keys {
-        assert!(reason_without_effect(key).is_some(), "say in without_effect.rs why {key} has no effect");
+        assert!(reason_without_effect(key).is_some(), "say in without_effect.txt why {key} has no effect");
     }
     assert_eq!((reason_without_effect("num.partitions"), reason_without_effect("no.such.key")), (None, None));
 }
