@@ -6,7 +6,7 @@ use mainstem_kafka_wire::{DecodeError, Message, Reader, decode_versioned, read_v
 use mainstem_record::{ControlKind, ControlRecord};
 use serde_json::{Value, json};
 
-use crate::debug_value;
+use crate::message_json;
 
 /// A record that was understood.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,25 +20,22 @@ pub(crate) struct Decoded {
 /// A record of `__cluster_metadata`.
 pub(crate) fn metadata(value: &[u8]) -> Result<Decoded, String> {
     let (record, version) = MetadataRecord::decode_framed_versioned(value).map_err(|error| error.to_string())?;
-    let text = format!("{record:?}");
-    // Variants are called as the records are, without the word.
-    let kind = format!("{}Record", text.split(['(', ' ']).next().unwrap_or_default());
-    Ok(Decoded { kind, version: Some(version), data: debug_value::of(&record) })
+    Ok(Decoded { kind: record.name().to_owned(), version: Some(version), data: message_json::of(&record) })
 }
 
-fn group_key<'a, M: Message<'a> + std::fmt::Debug>(mut reader: Reader<'a>) -> Result<(String, Value), DecodeError> {
+fn group_key<'a, M: Message<'a>>(mut reader: Reader<'a>) -> Result<(String, Value), DecodeError> {
     let kind = M::NAME.strip_suffix("Key").unwrap_or(M::NAME).to_owned();
-    M::decode(&mut reader, 0).map(|key| (kind, debug_value::of(&key)))
+    M::decode(&mut reader, 0).map(|key| (kind, message_json::of(&key)))
 }
 
-fn group_value<'a, M: Message<'a> + std::fmt::Debug>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
-    decode_versioned::<M>(bytes).map(|(value, version)| (debug_value::of(&value), version))
+fn group_value<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
+    decode_versioned::<M>(bytes).map(|(value, version)| (message_json::of(&value), version))
 }
 
 /// A control record's value: its version stands in front and is a field as well.
-fn mark<'a, M: Message<'a> + std::fmt::Debug>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
+fn mark<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<(Value, i16), DecodeError> {
     let (version, _) = read_version(bytes)?;
-    M::decode(&mut Reader::new(bytes), version).map(|value| (debug_value::of(&value), version))
+    M::decode(&mut Reader::new(bytes), version).map(|value| (message_json::of(&value), version))
 }
 
 /// Decodes by the number that a key begins with.

@@ -8,12 +8,12 @@
 //!
 //! Numbers: of a log, 1 MiB is in memory, or one batch; of small files at most 256 MiB; records of a batch are decompressed up to 256 MiB.
 
-mod debug_value;
 pub mod dump;
 mod internal;
 mod key_index_file;
 mod kind;
 mod line;
+mod message_json;
 mod scan;
 pub mod verify;
 

@@ -157,7 +157,20 @@ fn emit_struct(out: &mut String, message: &Message, structure: &Struct) -> Resul
     emit_read::emit(out, message, structure)?;
     emit_write::emit(out, message, structure)?;
     out.push_str("}\n");
+    emit_field_value(out, message, structure);
     Ok(())
+}
+
+fn emit_field_value(out: &mut String, message: &Message, structure: &Struct) {
+    let (name, life) = (&structure.name, lifetime(message, structure, "'_"));
+    let _ = writeln!(out, "impl AsFieldValue for {name}{life} {{ fn field_value(&self) -> FieldValue<'_> {{");
+    let _ = writeln!(out, "FieldValue::Struct(vec![");
+    for field in live_fields(message, structure) {
+        let rust = snake(&field.name);
+        let shown = rust.strip_prefix("r#").unwrap_or(&rust);
+        let _ = writeln!(out, "({shown:?}, self.{rust}.field_value()),");
+    }
+    out.push_str("]) } }\n");
 }
 
 fn emit_into_owned(out: &mut String, message: &Message, structure: &Struct) {

@@ -18,8 +18,9 @@ pub fn metadata_record_enum(messages: &[Message]) -> Result<String, String> {
     let mut out = String::from(
         "/// Any record of `__cluster_metadata`.\n#[derive(Debug, Clone, PartialEq)]\npub enum MetadataRecord<'a> {\n",
     );
-    let (mut keys, mut highest, mut encode, mut decode, mut owned, mut from) = Default::default();
-    let arms: [&mut String; 6] = [&mut keys, &mut highest, &mut encode, &mut decode, &mut owned, &mut from];
+    let (mut keys, mut highest, mut encode, mut decode, mut owned, mut from, mut names, mut shown) = Default::default();
+    let arms: [&mut String; 8] =
+        [&mut keys, &mut highest, &mut encode, &mut decode, &mut owned, &mut from, &mut names, &mut shown];
     for message in messages {
         let key = message.key.ok_or_else(|| format!("{}: a metadata record needs a key", message.place))?;
         let (name, variant, life) = (&message.name, variant(message), life(message));
@@ -36,13 +37,20 @@ pub fn metadata_record_enum(messages: &[Message]) -> Result<String, String> {
                 fn from(record: {name}{life}) -> Self {{ Self::{variant}(record) }}
             }}"
         );
+        let _ = writeln!(arms[6], "Self::{variant}(_) => {name:?},");
+        let _ = writeln!(arms[7], "Self::{variant}(record) => record.field_value(),");
     }
     let _ = writeln!(
         out,
         "}}
+        impl AsFieldValue for MetadataRecord<'_> {{
+            fn field_value(&self) -> FieldValue<'_> {{ match self {{ {shown} }} }}
+        }}
         impl<'a> MetadataRecord<'a> {{
             /// Kafka's number of the record kind.
             pub fn api_key(&self) -> i16 {{ match self {{ {keys} }} }}
+            /// Kafka's name of the record kind, for example `TopicRecord`.
+            pub fn name(&self) -> &'static str {{ match self {{ {names} }} }}
             /// The newest version of the record kind.
             pub fn highest_version(&self) -> i16 {{ match self {{ {highest} }} }}
             /// The same record, owning what it borrowed.

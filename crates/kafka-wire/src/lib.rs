@@ -18,6 +18,7 @@
 mod api_key;
 mod error;
 mod error_code;
+mod field_value;
 mod frame;
 mod header;
 mod message;
@@ -29,6 +30,7 @@ mod writer;
 pub use api_key::ApiKey;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use error_code::ErrorCode;
+pub use field_value::{AsFieldValue, FieldValue};
 pub use frame::{Encoded, encode_request, encode_response};
 pub use header::{decode_request_header, request_header_version, response_header_version};
 pub use message::Message;
@@ -45,6 +47,7 @@ mod prelude {
     pub use mainstem_types::TopicId;
 
     pub use crate::error::{DecodeError, EncodeError};
+    pub use crate::field_value::{AsFieldValue, FieldValue};
     pub use crate::message::Message;
     pub use crate::reader::Reader;
     pub use crate::records_value::Records;

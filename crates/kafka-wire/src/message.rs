@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{DecodeError, EncodeError, Reader, Writer};
+use crate::{AsFieldValue, DecodeError, EncodeError, Reader, Writer};
 
-/// A message of the schema: its names, its versions, and its two directions.
-pub trait Message<'a>: Sized {
+/// A message of the schema: its names, its versions, its two directions, and what its fields say.
+pub trait Message<'a>: AsFieldValue + Sized {
     /// Kafka's name, for example `ProduceRequest`.
     const NAME: &'static str;
     /// API key, record kind or metadata record number, where the message has one.

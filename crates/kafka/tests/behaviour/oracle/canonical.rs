@@ -6,13 +6,13 @@
 //! | the uuid in a member id | likewise | random |
 //! | `log_dir`, `path` | `folder`, where it is the data folder | another machine |
 //! | `host`, `port` | `host`, `port`, unless empty or -1 | another machine |
-//! | error messages | `text`, unless null or empty | our own words |
+//! | error messages, descriptions of settings | `text`, unless null or empty | our own words |
 //! | `log_append_time_ms`, times of LogAppendTime batches | `time`, unless -1 | another moment |
 //! | record batches | their header and records, a cut one at the end left out | codecs compress differently, and Kafka sends what fits into the limit where we end with a whole batch |
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 
+use mainstem_kafka_wire::{AsFieldValue, FieldValue};
 use mainstem_record::{BatchView, FramingError, Record, TimestampType};
 use mainstem_types::TopicId;
 
@@ -40,12 +40,9 @@ impl Names {
     }
 
     /// The lines of a message.
-    pub fn lines(&mut self, message: &impl Debug) -> Vec<String> {
-        let text = format!("{message:?}");
+    pub fn lines(&mut self, message: &impl AsFieldValue) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut parser = Parser { rest: &text, names: self, lines: &mut lines };
-        parser.value("", "");
-        assert!(parser.rest.is_empty(), "not understood: {}", parser.rest);
+        self.add_value(message.field_value(), "", "", &mut lines);
         lines
     }
 
@@ -59,7 +56,9 @@ impl Names {
             "port" if value != "-1" => "port".to_owned(),
             "log_dir" | "path" if value.ends_with("/data\"") => "folder".to_owned(),
             "log_append_time_ms" if value != "-1" => "time".to_owned(),
-            "error_message" | "batch_index_error_message" if value.starts_with('"') && value != "\"\"" => {
+            "error_message" | "batch_index_error_message" | "documentation"
+                if value.starts_with('"') && value != "\"\"" =>
+            {
                 "text".to_owned()
             }
             _ => self.without_uuid(value),
@@ -129,148 +128,94 @@ fn is_uuid(text: &str) -> bool {
     })
 }
 
-/// Reads what `{:?}` prints.
-struct Parser<'p> {
-    rest: &'p str,
-    names: &'p mut Names,
-    lines: &'p mut Vec<String>,
-}
-
-impl Parser<'_> {
-    fn value(&mut self, path: &str, field: &str) {
-        if self.rest.starts_with('[') {
-            return self.list(path, field);
-        }
-        if self.rest.starts_with('"') {
-            let end = end_of_string(self.rest);
-            return self.leaf(path, field, end);
-        }
-        let end = self.rest.find([' ', '(', ',', ']', ')', '}']).unwrap_or(self.rest.len());
-        match self.rest[end..].chars().next() {
-            Some('(') => {
-                // `Some(…)`, `Bytes(…)`: the value alone counts.
-                self.rest = &self.rest[end + 1..];
-                self.value(path, field);
-                self.expect(")");
-            }
-            Some(' ') if self.rest[end..].starts_with(" { ") => {
-                self.rest = &self.rest[end + 3..];
-                self.fields(path);
-            }
-            _ => self.leaf(path, field, end),
-        }
-    }
-
-    fn leaf(&mut self, path: &str, field: &str, end: usize) {
-        let value = self.names.replaced(field, &self.rest[..end]);
-        self.lines.push(format!("{path} = {value}"));
-        self.rest = &self.rest[end..];
-    }
-
-    fn fields(&mut self, path: &str) {
-        loop {
-            let colon = self.rest.find(": ").expect("a field has a name");
-            let name = self.rest[..colon].to_owned();
-            self.rest = &self.rest[colon + 2..];
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            self.value(&path, &name);
-            if self.rest.starts_with(" }") {
-                self.rest = &self.rest[2..];
-                return;
-            }
-            self.expect(", ");
-        }
-    }
-
-    /// Numbers stay on one line; an empty list is one, too.
-    fn list(&mut self, path: &str, field: &str) {
-        let end = self.rest.find(']').expect("a list ends");
-        let inside = &self.rest[1..end];
-        if inside.chars().all(|c| c.is_ascii_digit() || matches!(c, ' ' | ',' | '-')) {
-            let bytes: Option<Vec<u8>> = inside.split(", ").map(|number| number.parse().ok()).collect();
-            match bytes.filter(|_| field == "records").and_then(|bytes| self.names.batches(&bytes)) {
-                Some(batches) => {
-                    let numbered = batches.into_iter().enumerate();
-                    self.lines.extend(numbered.map(|(index, batch)| format!("{path}[{index}] = {batch}")));
+impl Names {
+    fn add_value(&mut self, value: FieldValue<'_>, path: &str, field: &str, lines: &mut Vec<String>) {
+        match value {
+            FieldValue::Struct(fields) => {
+                for (name, value) in fields {
+                    let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                    self.add_value(value, &path, name, lines);
                 }
-                None => self.lines.push(format!("{path} = [{inside}]")),
             }
-            self.rest = &self.rest[end + 1..];
-            return;
-        }
-        self.rest = &self.rest[1..];
-        for index in 0.. {
-            self.value(&format!("{path}[{index}]"), field);
-            if self.rest.starts_with(']') {
-                self.rest = &self.rest[1..];
-                return;
+            FieldValue::List(values) if values.iter().all(|value| matches!(value, FieldValue::Integer(_))) => {
+                // Numbers stay on one line; an empty list is one, too.
+                lines.push(format!("{path} = [{}]", values.iter().map(leaf).collect::<Vec<_>>().join(", ")));
             }
-            self.expect(", ");
+            FieldValue::List(values) => {
+                for (index, value) in values.into_iter().enumerate() {
+                    self.add_value(value, &format!("{path}[{index}]"), field, lines);
+                }
+            }
+            FieldValue::Bytes(bytes) => {
+                match Some(bytes).filter(|_| field == "records").and_then(|bytes| self.batches(bytes)) {
+                    Some(batches) if !batches.is_empty() => {
+                        let numbered = batches.into_iter().enumerate();
+                        lines.extend(numbered.map(|(index, batch)| format!("{path}[{index}] = {batch}")));
+                    }
+                    _ => lines.push(format!("{path} = {bytes:?}")),
+                }
+            }
+            value => {
+                let value = self.replaced(field, &leaf(&value));
+                lines.push(format!("{path} = {value}"));
+            }
         }
-    }
-
-    fn expect(&mut self, text: &str) {
-        self.rest = self.rest.strip_prefix(text).unwrap_or_else(|| panic!("{text:?} expected: {}", self.rest));
     }
 }
 
-/// The place after the closing quote.
-fn end_of_string(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '"' if !escaped => return at + 1,
-            '\\' => escaped = !escaped,
-            _ => escaped = false,
-        }
+/// A value without parts.
+fn leaf(value: &FieldValue<'_>) -> String {
+    match value {
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::Integer(value) => value.to_string(),
+        FieldValue::Float(value) => format!("{value:?}"),
+        FieldValue::Id(id) => id.to_string(),
+        FieldValue::Text(text) => format!("{text:?}"),
+        other => format!("{other:?}"),
     }
-    panic!("a text without an end: {text}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[derive(Debug)]
-    #[allow(dead_code)]
-    struct Outer {
-        member_id: &'static str,
-        producer_id: i64,
-        list: Vec<Inner>,
-        bytes: Vec<u8>,
-        error_message: Option<&'static str>,
-    }
+    struct Message;
 
-    #[derive(Debug)]
-    #[allow(dead_code)]
-    struct Inner {
-        name: Option<&'static str>,
-        producer_id: i64,
+    impl AsFieldValue for Message {
+        fn field_value(&self) -> FieldValue<'_> {
+            let inner = |name, producer| FieldValue::Struct(vec![("name", name), ("producer_id", producer)]);
+            let list = vec![
+                inner(FieldValue::Text("a, \"b\" ]"), FieldValue::Integer(4_000)),
+                inner(FieldValue::Null, FieldValue::Integer(1_000)),
+            ];
+            FieldValue::Struct(vec![
+                ("member_id", FieldValue::Text("client-0f8fad5b-d9cb-469f-a165-70867728950e")),
+                ("producer_id", FieldValue::Integer(1_000)),
+                ("list", FieldValue::List(list)),
+                ("bytes", FieldValue::Bytes(&[1, 2])),
+                ("error_message", FieldValue::Text("no")),
+                ("documentation", FieldValue::Text("What it is.")),
+                ("empty", FieldValue::List(Vec::new())),
+                ("numbers", FieldValue::List(vec![FieldValue::Integer(-1), FieldValue::Integer(2)])),
+            ])
+        }
     }
 
     #[test]
     fn what_may_differ_is_replaced_and_the_rest_is_kept() {
-        let message = Outer {
-            member_id: "client-0f8fad5b-d9cb-469f-a165-70867728950e",
-            producer_id: 1_000,
-            list: vec![
-                Inner { name: Some("a, \"b\" ]"), producer_id: 4_000 },
-                Inner { name: None, producer_id: 1_000 },
-            ],
-            bytes: vec![1, 2],
-            error_message: Some("no"),
-        };
-        let lines = Names::default().lines(&message);
         let expected = [
             "member_id = \"client-uuid#1\"",
             "producer_id = producer#1",
             "list[0].name = \"a, \\\"b\\\" ]\"",
             "list[0].producer_id = producer#2",
-            "list[1].name = None",
+            "list[1].name = Null",
             "list[1].producer_id = producer#1",
             "bytes = [1, 2]",
             "error_message = text",
+            "documentation = text",
+            "empty = []",
+            "numbers = [-1, 2]",
         ];
-        assert_eq!(lines, expected);
+        assert_eq!(Names::default().lines(&Message), expected);
     }
 }

@@ -4,6 +4,7 @@
 //! differ is in [`canonical`] (for all answers) and in the scripts (`except`, for one answer, with the reason).
 
 mod canonical;
+mod prose;
 mod recording;
 mod script;
 mod scripts;

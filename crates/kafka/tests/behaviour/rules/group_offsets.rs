@@ -12,7 +12,7 @@ use mainstem_kafka_wire::messages::offset_fetch_request::{
 };
 use mainstem_kafka_wire::messages::{
     DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    OffsetCommitResponse, OffsetFetchResponse,
+    ListGroupsRequest, ListGroupsResponse, OffsetCommitResponse, OffsetFetchResponse,
 };
 use mainstem_types::TopicId;
 
@@ -242,7 +242,28 @@ fn row_57_an_unknown_topic_id_is_told_when_offsets_are_asked_for() {
 }
 
 /// Offsets expire after a minute, and are looked through all the time.
-const SOON: &[(&str, &str)] = &[("offsets.retention.minutes", "1"), ("offsets.retention.check.interval.ms", "1")];
+const SOON: &[(&str, &str)] = &[
+    ("offsets.retention.minutes", "1"),
+    ("offsets.retention.check.interval.ms", "1"),
+    ("offsets.topic.num.partitions", "1"),
+];
+
+/// Commits for another group, without a member, what expires after `retention_ms`.
+fn commit_for_other(node: &Node, topic: Topic, retention_ms: i64) {
+    let group_id = Cow::Borrowed("other");
+    let request = commit(4, topic, ("", -1), vec![partition(0, 5)]);
+    let request = OffsetCommitRequest { group_id, retention_time_ms: retention_ms, ..request };
+    assert_eq!(codes(node, 4, &request), [0]);
+}
+
+/// Waits until the offsets were looked through: the other group's has expired.
+fn wait_for_a_look(node: &Node) {
+    let groups = || {
+        let listed: ListGroupsResponse<'static> = node.call(0, &ListGroupsRequest::default());
+        listed.groups.iter().any(|group| group.group_id == "other")
+    };
+    eventually("the other group is still there", || !groups());
+}
 
 #[test]
 fn row_58_offsets_expire_when_the_group_was_empty_for_the_retention_and_not_before() {
@@ -254,9 +275,9 @@ fn row_58_offsets_expire_when_the_group_was_empty_for_the_retention_and_not_befo
     assert_eq!(commit_as(&node, 8, topic, (&member, generation)), 0, "a commit is a sign of life");
     node.advance(Duration::from_secs(9));
     leave(&node, &member);
+    commit_for_other(&node, topic, 58_000);
     node.advance(Duration::from_secs(59));
-    // Time for some sweeps of the thread, which must find nothing.
-    std::thread::sleep(Duration::from_millis(50));
+    wait_for_a_look(&node);
     assert_eq!(committed(&node, 8, topic, 0).1, 5, "older than the retention, but the group is empty for less");
     node.advance(Duration::from_secs(1));
     eventually("the offset is still there", || committed(&node, 8, topic, 0).1 == -1);
@@ -269,12 +290,13 @@ fn row_58_offsets_expire_when_the_group_was_empty_for_the_retention_and_not_befo
 #[test]
 fn row_58_a_retention_in_the_request_counts_instead_in_versions_2_to_4() {
     for version in 2..=4 {
-        let (node, topic) = start_with(&[("offsets.retention.check.interval.ms", "1")]);
+        let (node, topic) = start_with(&SOON[1..]);
         let request =
             OffsetCommitRequest { retention_time_ms: 1_000, ..commit(version, topic, ("", -1), vec![partition(0, 5)]) };
         assert_eq!(codes(&node, version, &request), [0]);
+        commit_for_other(&node, topic, 998);
         node.advance(Duration::from_millis(999));
-        std::thread::sleep(Duration::from_millis(20));
+        wait_for_a_look(&node);
         assert_eq!(committed(&node, 8, topic, 0).1, 5);
         node.advance(Duration::from_millis(1));
         eventually("the offset is still there", || committed(&node, 8, topic, 0).1 == -1);

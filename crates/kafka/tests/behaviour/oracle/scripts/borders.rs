@@ -52,7 +52,7 @@ fn borders_of_produce() {
     let good = batch(&["a"]);
     for version in 3..=13 {
         let mut ask = |name: String, request: &ProduceRequest<'_>| {
-            script.except(&["error_message", "batch_index_error_message"], OWN_WORDS);
+            script.except(&["error_message"], OWN_WORDS);
             script.ask::<_, ProduceResponse<'static>>(&name, version, request);
         };
         for timeout_ms in [0, -1, i32::MAX, i32::MIN] {
@@ -188,7 +188,6 @@ fn borders_of_producers() {
         ("no name", vec![of("", &[0])]),
         ("none", Vec::new()),
     ] {
-        script.except(&["error_message"], OWN_WORDS);
         script.ask::<_, DescribeProducersResponse<'static>>(name, 0, &DescribeProducersRequest { topics });
     }
     script.finish();
@@ -204,7 +203,6 @@ fn borders_of_topics() {
     let mut script = Script::start("borders_of_topics");
     for version in 2..=7 {
         let mut ask = |name: String, topics: Vec<CreatableTopic<'static>>| {
-            script.except(&["error_message"], OWN_WORDS);
             let request = CreateTopicsRequest { topics, timeout_ms: 10_000, validate_only: true };
             script.ask_shaped(&name, version, &request, by_name);
         };
@@ -258,7 +256,6 @@ fn borders_of_topics_that_change() {
         for count in [i32::MAX, i32::MIN, 10_002, 10_003] {
             let new = CreatePartitionsTopic { name: Cow::Borrowed(own.name), count, assignments: None };
             let request = CreatePartitionsRequest { topics: vec![new], timeout_ms: 10_000, validate_only: true };
-            script.except(&["error_message"], OWN_WORDS);
             script.ask::<_, CreatePartitionsResponse<'static>>(&format!("to {count}"), version, &request);
         }
     }
@@ -277,7 +274,6 @@ fn borders_of_topics_that_change() {
                 .responses
                 .sort_by_cached_key(|topic| (topic.name.clone(), names.topic(topic.topic_id), topic.error_code));
         };
-        script.except(&["error_message"], OWN_WORDS);
         script.ask_shaped("unknown ones twice", version, &request, sort);
     }
     script.finish();
@@ -378,7 +374,6 @@ fn borders_of_settings() {
                 let name = format!("{kind} [{}] {key} {operation} {value:?}", resource.resource_name);
                 // Others look at the same cluster.
                 let request = IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: true };
-                script.except(&["error_message"], OWN_WORDS);
                 script.ask::<_, IncrementalAlterConfigsResponse<'static>>(&name, version, &request);
             };
         for kind in [0, 1, 3, -1, i8::MAX] {
@@ -509,7 +504,6 @@ fn borders_of_the_cluster() {
         let mut ask = |name: &str, key_type: i8, keys: &[&str]| {
             let coordinator_keys = keys.iter().map(|key| Cow::Owned(key.to_string())).collect();
             let request = FindCoordinatorRequest { key_type, coordinator_keys, ..Default::default() };
-            script.except(&["error_message"], OWN_WORDS);
             script.ask::<_, FindCoordinatorResponse<'static>>(name, version, &request);
         };
         ask("no keys", 0, &[]);
@@ -521,7 +515,6 @@ fn borders_of_the_cluster() {
     for version in 1..=2 {
         for endpoint_type in [0, -1, i8::MAX, i8::MIN] {
             let request = DescribeClusterRequest { endpoint_type, ..Default::default() };
-            script.except(&["error_message"], OWN_WORDS);
             script.ask::<_, DescribeClusterResponse<'static>>(&format!("type {endpoint_type}"), version, &request);
         }
     }

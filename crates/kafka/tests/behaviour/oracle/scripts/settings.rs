@@ -24,14 +24,11 @@ fn describe(kind: i8, name: &'static str, keys: Option<&[&'static str]>) -> Desc
     DescribeConfigsRequest { resources: vec![resource], ..Default::default() }
 }
 
-/// Without our own settings and without prose; Kafka gives settings in the order of a hash map.
+/// Without our own settings; Kafka gives settings in the order of a hash map.
 fn common(response: &mut DescribeConfigsResponse<'static>, _: &mut Names) {
     for result in &mut response.results {
         result.configs.retain(|config| !config.name.starts_with("mainstem."));
         result.configs.sort_by(|a, b| a.name.cmp(&b.name));
-        for config in &mut result.configs {
-            config.documentation = config.documentation.take().map(|_| Cow::Borrowed("prose"));
-        }
     }
 }
 
