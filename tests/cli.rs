@@ -380,7 +380,10 @@ fn a_reader_that_goes_away_ends_the_command_without_a_word() {
 #[test]
 fn a_start_that_fails_says_key_value_and_reason() {
     for (setting, line) in [
-        ("log.segment.byte=1", "Unknown server property: log.segment.byte (did you mean log.segment.bytes?) (command line, --set)"),
+        (
+            "log.segment.byte=1",
+            "Unknown server property: log.segment.byte (did you mean log.segment.bytes?) (command line, --set)",
+        ),
         ("num.partitions=many", "Invalid value many for configuration num.partitions: Not a number of type INT"),
         ("log.segment.bytes=3", "Invalid value 3 for configuration log.segment.bytes: Value must be at least 1048576"),
     ] {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::{Server, mainstem};
@@ -52,6 +52,27 @@ fn producing_consuming_and_latencies_are_measured_and_nothing_is_left() {
     assert_eq!(topics, serde_json::json!([]), "topics of benches go with them");
 }
 
+/// Until the topic of a bench has records.
+fn wait_for_records(address: &str) {
+    let found = |arguments: &[&str]| -> Value {
+        let ending = ["--output", "json", "--bootstrap-server", address];
+        let output = mainstem(&[arguments, &ending[..]].concat()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    };
+    let has_records = |partitions: &Value| {
+        partitions.as_array().is_some_and(|all| all.iter().any(|one| one["latest"].as_i64() > Some(0)))
+    };
+    let deadline = Instant::now() + support::PATIENCE;
+    loop {
+        let topic = found(&["topic", "list"])[0]["name"].as_str().map(str::to_owned);
+        if topic.is_some_and(|topic| has_records(&found(&["topic", "offsets", &topic]))) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the bench writes nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_rate_is_kept_and_latencies_count_from_when_records_were_due() {
     let folder = tempfile::tempdir().unwrap();
@@ -67,7 +88,7 @@ fn a_rate_is_kept_and_latencies_count_from_when_records_were_due() {
     // A broker that stands still for a while: all that was due meanwhile waited for the rest of it.
     let mut command = mainstem(&["bench", "produce", "--rate", "200", "--duration", "2s", "--output", "json"]);
     let bench = command.args(["--bootstrap-server", &address]).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(800));
+    wait_for_records(&address);
     server.signal("STOP");
     std::thread::sleep(Duration::from_millis(600));
     server.signal("CONT");

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use run::{Run, Tally, work_folder};
 
+const FIXED_SEEDS: [u64; 2] = [1, 2];
 /// Lives of the broker with each of the fixed seeds.
 const LIVES: u64 = 4;
 const LIVES_OF_LONG_RUNS: u64 = 25;
@@ -45,39 +46,30 @@ fn run_seed(seed: u64, lives: u64, until: Option<Instant>) -> Tally {
     }
 }
 
-/// With a fixed seed; a long run, or one with a seed of somebody's choice, takes the place of all of them.
-fn run_fixed(seed: u64) {
-    if variable("MAINSTEM_CHAOS_SEED").is_none() && minutes().is_none() {
-        run_seed(seed, variable("MAINSTEM_CHAOS_LIVES").unwrap_or(LIVES), None);
-    }
-}
-
 fn minutes() -> Option<u64> {
     variable("MAINSTEM_CHAOS_MINUTES").or_else(|| variable("MAINSTEM_FULL").map(|_| 5))
 }
 
-#[test]
-fn what_was_acknowledged_survives_every_end_seed_1() {
-    run_fixed(1);
-}
-
-#[test]
-fn what_was_acknowledged_survives_every_end_seed_2() {
-    run_fixed(2);
-}
-
+/// The fixed seeds at the same time; or in their place one seed of somebody's choice, or new ones for some minutes.
 #[test]
 fn what_was_acknowledged_survives_every_end_of_any_seed() {
-    let lives = variable("MAINSTEM_CHAOS_LIVES").unwrap_or(LIVES_OF_LONG_RUNS);
+    let lives = variable("MAINSTEM_CHAOS_LIVES");
     if let Some(seed) = variable("MAINSTEM_CHAOS_SEED") {
-        run_seed(seed, lives, None);
+        run_seed(seed, lives.unwrap_or(LIVES_OF_LONG_RUNS), None);
         return;
     }
-    let Some(minutes) = minutes() else { return };
+    let Some(minutes) = minutes() else {
+        std::thread::scope(|scope| {
+            for seed in FIXED_SEEDS {
+                scope.spawn(move || run_seed(seed, lives.unwrap_or(LIVES), None));
+            }
+        });
+        return;
+    };
     let until = Instant::now() + Duration::from_secs(minutes * 60);
     let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1000;
     while Instant::now() < until {
         seed += 1;
-        run_seed(seed, lives, Some(until));
+        run_seed(seed, lives.unwrap_or(LIVES_OF_LONG_RUNS), Some(until));
     }
 }

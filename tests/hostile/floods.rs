@@ -5,7 +5,8 @@ use std::io::Write;
 
 use mainstem_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use mainstem_kafka_wire::messages::{
-    FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupResponse, ListGroupsRequest, ListGroupsResponse,
+    DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupResponse,
+    ListGroupsRequest, ListGroupsResponse,
 };
 
 use crate::bed::{Bed, MIB};
@@ -89,6 +90,17 @@ fn a_thousand_members_that_join_and_vanish() {
             client.stream.write_all(&request).unwrap();
         }
         drop(clients);
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let mut watching = bed.connect();
+        let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+        loop {
+            let request = DescribeGroupsRequest { groups: vec!["vanishing".into()], ..Default::default() };
+            let answer: DescribeGroupsResponse<'_> = watching.ask(0, &request);
+            // The rebalance that they joined is over.
+            if !["Dead", "PreparingRebalance"].contains(&&*answer.groups[0].group_state) {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{answer:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     });
 }

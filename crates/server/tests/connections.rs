@@ -21,21 +21,20 @@ fn connections_without_requests_are_closed_after_the_idle_time() {
     let started = Instant::now();
     let thread = std::thread::spawn(move || {
         // A frame that never becomes complete is no sign of life.
-        for byte in frame(ECHO, 1, &[0; 10_000]).iter().take(2_000) {
-            if std::io::Write::write(&mut trickling.socket, &[*byte]).is_err() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        false
+        let bytes = frame(ECHO, 1, &[0; 60_000]);
+        let mut rest = bytes[..60_000].iter();
+        eventually("the trickling connection is closed", || {
+            std::io::Write::write(&mut trickling.socket, &[*rest.next().unwrap()]).is_err()
+        });
     });
-    for id in 0..40 {
-        busy.echo(id);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut ids = 0..;
+    eventually("the two others are closed", || {
+        busy.echo(ids.next().unwrap());
+        server.totals().connections == 1
+    });
     silent.expect_end();
     assert!(started.elapsed() >= Duration::from_millis(300));
-    assert!(thread.join().unwrap(), "the trickling connection was not closed");
+    thread.join().unwrap();
     eventually("all are gone", || server.totals().connections == 0);
 }
 
@@ -47,7 +46,10 @@ fn a_connection_that_waits_for_the_broker_is_not_idle() {
     let mut client = Client::connect(&server);
     client.send(LONG_POLL, 1, b"");
     eventually("it is held", || door.handled() == [1]);
-    std::thread::sleep(Duration::from_millis(500));
+    // Others that came later are closed for their idleness, one after the other.
+    for _ in 0..3 {
+        Client::connect(&server).expect_end();
+    }
     door.release(1);
     assert_eq!(client.receive().0, 1);
 }
@@ -60,15 +62,16 @@ fn clients_that_take_nothing_go_when_replies_are_crowded() {
     let mut idler = Client::connect(&server);
     idler.send(ZEROS, 1, &(64u64 << 20).to_be_bytes());
     eventually("its reply is held", || server.totals().held_bytes > 48 << 20);
-    std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(server.totals().connections, 1, "there is room for it");
     let mut reader = Client::connect(&server);
     reader.send(ZEROS, 9, &(64u64 << 20).to_be_bytes());
-    // Slowly, so that there is a crowd for some seconds.
+    // Slowly, so that there is a crowd until the other one is gone.
     let mut reply = vec![0; 8 + (64 << 20)];
     for part in reply.chunks_mut(1 << 20) {
         reader.socket.read_exact(part).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+        if server.totals().connections > 1 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
     assert_eq!(server.totals().connections, 1, "the one that takes nothing is gone");
     assert_eq!(reply[..8], [4, 0, 0, 4, 0, 0, 0, 9], "who takes his reply gets it");

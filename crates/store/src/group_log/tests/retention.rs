@@ -120,6 +120,16 @@ fn the_written_file_goes_too_when_nobody_needs_it() {
     assert_eq!(put(&logs[1], &["offsets go on"]).base_offset, Offset(6));
 }
 
+/// Until the thread that removes files, which holds `checkpointing` then, waits for a lock; or is done, because it waits for none. Where
+/// there is no `/proc` it has only begun.
+fn wait_until_blocked<T>(group: &GroupLog, thread: Option<&std::path::Path>, removing: &std::thread::JoinHandle<T>) {
+    let state = || std::fs::read_to_string(std::path::Path::new("/proc").join(thread?).join("stat")).ok();
+    let sleeps = || state().is_none_or(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')));
+    while !removing.is_finished() && !(group.checkpointing.try_lock().is_none() && sleeps()) {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_file_stays_for_an_entry_that_was_written_and_is_not_known_yet() {
     let (_fs, group, logs) = create();
@@ -128,11 +138,16 @@ fn a_file_stays_for_an_entry_that_was_written_and_is_not_known_yet() {
     let order = logs[0].appending.lock();
     let shares = std::mem::take(&mut logs[0].state.lock().shares);
     let group = Arc::new(group);
+    let (tell, told) = std::sync::mpsc::channel();
     let removing = std::thread::spawn({
         let group = Arc::clone(&group);
-        move || group.remove_unneeded().unwrap()
+        move || {
+            tell.send(std::fs::read_link("/proc/thread-self").ok()).unwrap();
+            group.remove_unneeded().unwrap()
+        }
     });
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    let thread = told.recv().unwrap();
+    wait_until_blocked(&group, thread.as_deref(), &removing);
     logs[0].state.lock().shares = shares;
     drop(order);
     assert_eq!(removing.join().unwrap(), 0);
