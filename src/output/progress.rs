@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mainstem_charts::grouped;
+
 const EVERY: Duration = Duration::from_secs(1);
 /// Cells of the bar.
 const BAR_WIDTH: u64 = 24;
@@ -91,19 +93,6 @@ impl Drop for Progress {
 fn overwrite(text: &str) {
     // A terminal that is gone needs no progress.
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
-}
-
-/// A count with a comma at every third digit.
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time as people say it.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::load::{Load, Produced};
 use super::pace::Pace;
 use super::reading::Consumed;
-use crate::output::progress::grouped;
 use crate::process;
+use mainstem_charts::grouped;
 
 /// Latencies beyond are counted as this.
 const LATENCY_MAX_US: u64 = 3_600_000_000;

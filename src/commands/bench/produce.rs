@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::topic::{self, BenchTopics};
 use crate::cluster::{ClusterOptions, parse_timeout};
 use crate::output::note;
-use crate::output::progress::grouped;
+use mainstem_charts::grouped;
 
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 /// How long the most is looked for, of which a rate is a share.

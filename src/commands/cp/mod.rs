@@ -23,9 +23,9 @@ use serde::Serialize;
 use crate::Usage;
 use crate::cluster::{ClusterOptions, parse_bootstrap, parse_timeout};
 use crate::interrupt::Interrupt;
-use crate::output::progress::grouped;
 use crate::output::{self, OutputFormat, note};
 use copy::Copy;
+use mainstem_charts::grouped;
 use state::PartitionState;
 
 /// What is under way when a copy is interrupted has this long to be confirmed.

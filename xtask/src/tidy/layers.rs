@@ -64,10 +64,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "mainstem-types",
         ],
     ),
+    ("mainstem-charts", &[]),
     (
         "mainstem",
         &[
             "mainstem-broker",
+            "mainstem-charts",
             "mainstem-client",
             "mainstem-inspect",
             "mainstem-kafka",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::ensure;
+use mainstem_charts::{Measured, count};
 use mainstem_client::{OffsetSpec, ProducerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,6 @@ use crate::commands::bench::measure::{Outcome, Usage};
 use crate::commands::bench::options::buffer_bytes;
 use crate::commands::bench::pace::Pace;
 use crate::commands::bench::reading::{self, Reading};
-use crate::output::progress::grouped;
 
 const BATCH_BYTES: usize = 128 * 1024;
 const CONSUMERS_MAX: u32 = 8;
@@ -42,11 +42,6 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A number of things, as people write it.
-pub fn count(number: u32, thing: &str) -> String {
-    format!("{} {thing}{}", grouped(u64::from(number)), if number == 1 { "" } else { "s" })
-}
-
 impl Cell {
     /// The settings of its topic.
     pub fn config(&self) -> [(String, String); 2] {
@@ -63,6 +58,27 @@ pub struct ResultLine {
     #[serde(flatten)]
     pub cell: Cell,
     pub outcome: Outcome,
+}
+
+impl ResultLine {
+    /// As the page of charts takes it.
+    pub fn measured(&self) -> Measured<'_> {
+        let (cell, outcome) = (&self.cell, &self.outcome);
+        Measured {
+            layout: &cell.layout,
+            durability: &cell.durability,
+            partitions: cell.partitions as u32,
+            size: cell.size,
+            producers: cell.producers,
+            work: &outcome.work,
+            mb_per_second: outcome.mb_per_second,
+            records_per_second: outcome.records_per_second,
+            ack_p50_us: outcome.ack_latency.map(|latency| latency.p50_us),
+            ack_p99_us: outcome.ack_latency.map(|latency| latency.p99_us),
+            client_cpu_s_per_gb: outcome.client_cpu_s_per_gb,
+            broker_cpu_s_per_gb: outcome.broker_cpu_s_per_gb,
+        }
+    }
 }
 
 /// How much a cell does at most.

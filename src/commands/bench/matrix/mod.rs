@@ -3,8 +3,7 @@
 mod bed;
 mod broker;
 mod cell;
-mod chart;
-mod page;
+mod machine;
 mod results;
 
 use std::path::{Path, PathBuf};
@@ -85,12 +84,13 @@ impl BenchMatrix {
         let work_dir = &self.work_dir;
         std::fs::create_dir_all(work_dir).with_context(|| format!("cannot create {}", work_dir.display()))?;
         check_space(work_dir, limits)?;
-        let mut results = Results::open(&work_dir.join(RESULTS_FILE), limits, page::machine())?;
+        let mut results = Results::open(&work_dir.join(RESULTS_FILE), limits, machine::describe())?;
         broker::remove_leftovers(work_dir);
         let all = self.possible(all).await?;
         let outcome = self.measure(&all, limits, &mut results).await;
         let page = work_dir.join(PAGE_FILE);
-        std::fs::write(&page, page::render(results.lines(), results.machine()))
+        let measured: Vec<_> = results.lines().iter().map(ResultLine::measured).collect();
+        std::fs::write(&page, mainstem_charts::render(&measured, results.machine()))
             .with_context(|| format!("cannot write {}", page.display()))?;
         match self.output {
             OutputFormat::Json => print(&results.json()?)?,

@@ -3,9 +3,29 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::cell::{Cell, ResultLine, count};
-use super::chart::{Chart, Scale, Series, escape};
-use crate::commands::bench::measure::Outcome;
+use crate::chart::{Chart, Scale, Series, escape};
+use crate::numbers::count;
+
+/// What one kind of work gave in one combination of settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured<'a> {
+    pub layout: &'a str,
+    pub durability: &'a str,
+    pub partitions: u32,
+    /// Bytes of a record's value.
+    pub size: u32,
+    pub producers: u32,
+    /// `ack` (one record at a time), `produce` or `consume`.
+    pub work: &'a str,
+    /// Millions of bytes.
+    pub mb_per_second: f64,
+    pub records_per_second: f64,
+    pub ack_p50_us: Option<u64>,
+    pub ack_p99_us: Option<u64>,
+    /// CPU seconds for each GB (1e9 bytes) of values.
+    pub client_cpu_s_per_gb: Option<f64>,
+    pub broker_cpu_s_per_gb: Option<f64>,
+}
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--ground:#fff;--text:#212529;--soft:#495057;--line:#dee2e6;--c0:#0b7285;--c1:#d9480f;--c2:#5f3dc4;--c3:#2b8a3e}
@@ -29,55 +49,50 @@ td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}
 const SIZE: u32 = 1024;
 const PRODUCERS: u32 = 8;
 
-/// A figure of an outcome.
+/// A figure of a result.
 #[derive(Clone, Copy)]
 struct Measure {
     work: &'static str,
     unit: &'static str,
     scale: Scale,
-    of: fn(&Outcome) -> Option<f64>,
+    of: fn(&Measured<'_>) -> Option<f64>,
 }
 
 const PRODUCE_RATE: Measure =
-    Measure { work: "produce", unit: "MB/s", scale: Scale::Linear, of: |outcome| Some(outcome.mb_per_second) };
+    Measure { work: "produce", unit: "MB/s", scale: Scale::Linear, of: |line| Some(line.mb_per_second) };
 const CONSUME_RATE: Measure = Measure { work: "consume", ..PRODUCE_RATE };
 const PRODUCE_CPU: Measure =
-    Measure { work: "produce", unit: "CPU s/GB", scale: Scale::Linear, of: |outcome| outcome.broker_cpu_s_per_gb };
+    Measure { work: "produce", unit: "CPU s/GB", scale: Scale::Linear, of: |line| line.broker_cpu_s_per_gb };
 const CONSUME_CPU: Measure = Measure { work: "consume", ..PRODUCE_CPU };
-const ACK_P50: Measure = Measure {
-    work: "ack",
-    unit: "ms",
-    scale: Scale::Log,
-    of: |outcome| outcome.ack_latency.map(|latency| latency.p50_us as f64 / 1e3),
-};
-const ACK_P99: Measure =
-    Measure { of: |outcome| outcome.ack_latency.map(|latency| latency.p99_us as f64 / 1e3), ..ACK_P50 };
+const ACK_P50: Measure =
+    Measure { work: "ack", unit: "ms", scale: Scale::Log, of: |line| line.ack_p50_us.map(milliseconds) };
+const ACK_P99: Measure = Measure { of: |line| line.ack_p99_us.map(milliseconds), ..ACK_P50 };
 const ACK_RATE: Measure =
-    Measure { work: "ack", unit: "records/s", scale: Scale::Log, of: |outcome| Some(outcome.records_per_second) };
+    Measure { work: "ack", unit: "records/s", scale: Scale::Log, of: |line| Some(line.records_per_second) };
 
 /// What lies across a chart.
 #[derive(Clone, Copy)]
 struct Across {
     what: &'static str,
-    of: fn(&Cell) -> u32,
+    of: fn(&Measured<'_>) -> u32,
 }
 
-const PARTITIONS: Across = Across { what: "partitions", of: |cell| cell.partitions as u32 };
-const BY_PRODUCERS: Across = Across { what: "producers", of: |cell| cell.producers };
-const SIZES: Across = Across { what: "bytes a record", of: |cell| cell.size };
+const PARTITIONS: Across = Across { what: "partitions", of: |line| line.partitions };
+const BY_PRODUCERS: Across = Across { what: "producers", of: |line| line.producers };
+const SIZES: Across = Across { what: "bytes a record", of: |line| line.size };
 
-type NameOf = fn(&Cell) -> &str;
+type NameOf = for<'a> fn(&Measured<'a>) -> &'a str;
 
 /// What a line is drawn for.
-const LAYOUT: NameOf = |cell| &cell.layout;
-const DURABILITY: NameOf = |cell| &cell.durability;
+const LAYOUT: NameOf = |line| line.layout;
+const DURABILITY: NameOf = |line| line.durability;
 
 struct Page<'a> {
-    lines: &'a [ResultLine],
+    lines: &'a [Measured<'a>],
     text: String,
 }
 
-pub fn render(lines: &[ResultLine], machine: &str) -> String {
+pub fn render(lines: &[Measured<'_>], machine: &str) -> String {
     let head = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>Mainstem: bench matrix</title><style>{STYLE}</style></head><body>\n<h1>Mainstem: when does which layout win?</h1>\n\
@@ -102,7 +117,9 @@ impl Page<'_> {
         let by_durability = |page: &Self, measure: Measure, producers: u32| -> Vec<Chart> {
             let chart = |name: &String| {
                 let title = format!("{}, {name}, {}", measure.work, load(size, producers));
-                let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (name, size, producers);
+                let mine = |line: &Measured<'_>| {
+                    (line.durability, line.size, line.producers) == (name.as_str(), size, producers)
+                };
                 page.chart(title, measure, PARTITIONS, LAYOUT, mine)
             };
             durabilities.iter().map(chart).collect()
@@ -122,7 +139,8 @@ impl Page<'_> {
         for (measure, how) in [(ACK_RATE, "one record at a time"), (PRODUCE_RATE, "all they can")] {
             for layout in &layouts {
                 let title = format!("{how}, {layout}, {}, {}", count(few, "partition"), count(size, "byte"));
-                let mine = |cell: &Cell| (&cell.layout, cell.partitions as u32, cell.size) == (layout, few, size);
+                let mine =
+                    |line: &Measured<'_>| (line.layout, line.partitions, line.size) == (layout.as_str(), few, size);
                 costs.push(self.chart(title, measure, BY_PRODUCERS, DURABILITY, mine));
             }
         }
@@ -134,7 +152,9 @@ impl Page<'_> {
         let mut charts = Vec::new();
         for measure in [PRODUCE_CPU, CONSUME_CPU] {
             let title = format!("{}, {durability}, {}", measure.work, load(size, producers));
-            let mine = |cell: &Cell| (&cell.durability, cell.size, cell.producers) == (&durability, size, producers);
+            let mine = |line: &Measured<'_>| {
+                (line.durability, line.size, line.producers) == (durability.as_str(), size, producers)
+            };
             charts.push(self.chart(title, measure, PARTITIONS, LAYOUT, mine));
             let title = format!(
                 "{}, {durability}, {}, {}",
@@ -142,8 +162,8 @@ impl Page<'_> {
                 count(few, "partition"),
                 count(producers, "producer")
             );
-            let of = |cell: &Cell| (cell.partitions as u32, cell.producers) == (few, producers);
-            let mine = |cell: &Cell| cell.durability == durability && of(cell);
+            let of = |line: &Measured<'_>| (line.partitions, line.producers) == (few, producers);
+            let mine = |line: &Measured<'_>| line.durability == durability && of(line);
             charts.push(self.chart(title, measure, SIZES, LAYOUT, mine));
         }
         charts
@@ -151,11 +171,8 @@ impl Page<'_> {
 
     /// Everything over the number of partitions, for who wants to look closer.
     fn all(&mut self) {
-        let kinds: BTreeSet<(&str, u32, u32)> = self
-            .lines
-            .iter()
-            .map(|line| (line.cell.durability.as_str(), line.cell.size, line.cell.producers))
-            .collect();
+        let kinds: BTreeSet<(&str, u32, u32)> =
+            self.lines.iter().map(|line| (line.durability, line.size, line.producers)).collect();
         self.text.push_str("<details><summary>Every combination, over the number of partitions</summary>\n");
         for (question, measure) in [
             ("Producing", PRODUCE_RATE),
@@ -167,8 +184,8 @@ impl Page<'_> {
             let chart = |kind: &(&str, u32, u32)| {
                 let (durability, size, producers) = *kind;
                 let title = format!("{durability}, {}", load(size, producers));
-                let mine = move |cell: &Cell| {
-                    (cell.durability.as_str(), cell.size, cell.producers) == (durability, size, producers)
+                let mine = move |line: &Measured<'_>| {
+                    (line.durability, line.size, line.producers) == (durability, size, producers)
                 };
                 self.chart(title, measure, PARTITIONS, LAYOUT, mine)
             };
@@ -195,21 +212,21 @@ impl Page<'_> {
         measure: Measure,
         across: Across,
         name_of: NameOf,
-        mine: impl Fn(&Cell) -> bool,
+        mine: impl Fn(&Measured<'_>) -> bool,
     ) -> Chart {
-        let mine: Vec<(&Cell, f64)> = self
+        let mine: Vec<(&Measured<'_>, f64)> = self
             .lines
             .iter()
-            .filter(|line| mine(&line.cell) && line.outcome.work == measure.work)
-            .filter_map(|line| Some((&line.cell, (measure.of)(&line.outcome)?)))
+            .filter(|line| mine(line) && line.work == measure.work)
+            .filter_map(|line| Some((line, (measure.of)(line)?)))
             .collect();
-        let columns: BTreeSet<u32> = mine.iter().map(|(cell, _)| (across.of)(cell)).collect();
+        let columns: BTreeSet<u32> = mine.iter().map(|(line, _)| (across.of)(line)).collect();
         let columns: Vec<u32> = columns.into_iter().collect();
         // A name has the same colour in all charts.
         let series = self.names(name_of).into_iter().enumerate().map(|(number, name)| {
             let value = |column: &u32| {
-                let of = |cell: &Cell| name_of(cell) == name && (across.of)(cell) == *column;
-                mine.iter().find(|(cell, _)| of(cell)).map(|(_, value)| *value)
+                let of = |line: &Measured<'_>| name_of(line) == name && (across.of)(line) == *column;
+                mine.iter().find(|(line, _)| of(line)).map(|(_, value)| *value)
             };
             Series { colour: number % 4, values: columns.iter().map(value).collect(), name }
         });
@@ -221,15 +238,15 @@ impl Page<'_> {
     fn names(&self, name_of: NameOf) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for line in self.lines {
-            if !names.iter().any(|name| name == name_of(&line.cell)) {
-                names.push(name_of(&line.cell).to_owned());
+            if !names.iter().any(|name| name == name_of(line)) {
+                names.push(name_of(line).to_owned());
             }
         }
         names
     }
 
     fn nearest(&self, wanted: u32, across: Across) -> u32 {
-        let values = self.lines.iter().map(|line| (across.of)(&line.cell));
+        let values = self.lines.iter().map(|line| (across.of)(line));
         values.min_by_key(|value| value.abs_diff(wanted)).unwrap_or(wanted)
     }
 
@@ -239,22 +256,22 @@ impl Page<'_> {
              <th>partitions</th><th>bytes</th><th>producers</th><th>work</th><th>MB/s</th><th>records/s</th><th>ack p50 ms</th>\
              <th>ack p99 ms</th><th>client CPU s/GB</th><th>broker CPU s/GB</th></tr></thead><tbody>\n",
         );
-        for ResultLine { cell, outcome } in self.lines {
-            let ms = |us: Option<u64>| us.map_or(String::new(), |us| format!("{:.2}", us as f64 / 1e3));
+        for line in self.lines {
+            let ms = |us: Option<u64>| us.map_or(String::new(), |us| format!("{:.2}", milliseconds(us)));
             let cpu = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
             let figures = [
-                escape(&cell.layout),
-                escape(&cell.durability),
-                cell.partitions.to_string(),
-                cell.size.to_string(),
-                cell.producers.to_string(),
-                escape(&outcome.work),
-                format!("{:.1}", outcome.mb_per_second),
-                format!("{:.0}", outcome.records_per_second),
-                ms(outcome.ack_latency.map(|latency| latency.p50_us)),
-                ms(outcome.ack_latency.map(|latency| latency.p99_us)),
-                cpu(outcome.client_cpu_s_per_gb),
-                cpu(outcome.broker_cpu_s_per_gb),
+                escape(line.layout),
+                escape(line.durability),
+                line.partitions.to_string(),
+                line.size.to_string(),
+                line.producers.to_string(),
+                escape(line.work),
+                format!("{:.1}", line.mb_per_second),
+                format!("{:.0}", line.records_per_second),
+                ms(line.ack_p50_us),
+                ms(line.ack_p99_us),
+                cpu(line.client_cpu_s_per_gb),
+                cpu(line.broker_cpu_s_per_gb),
             ];
             let _ = writeln!(self.text, "<tr><td>{}</td></tr>", figures.join("</td><td>"));
         }
@@ -267,19 +284,8 @@ fn load(size: u32, producers: u32) -> String {
     format!("{}, {}", count(size, "byte"), count(producers, "producer"))
 }
 
-/// What the figures are measured on.
-pub fn machine() -> String {
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    let model = model.map_or("unknown processor", |(_, model)| model.trim());
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!(
-        "{model}, {cores} cores, {} {}, mainstem {}.",
-        std::env::consts::OS,
-        system.trim(),
-        env!("CARGO_PKG_VERSION")
-    )
+fn milliseconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e3
 }
 
 #[cfg(test)]

@@ -1,12 +1,20 @@
-use std::time::Duration;
-
 use super::*;
-use crate::commands::bench::measure::Usage;
 
-fn line(layout: &str, durability: &str, partitions: i32, work: &str) -> ResultLine {
-    let cell =
-        Cell { layout: layout.to_owned(), durability: durability.to_owned(), partitions, size: 100, producers: 1 };
-    ResultLine { cell, outcome: Usage::watch(None).outcome(work, 10, 1_000_000, Duration::from_secs(1)) }
+fn line<'a>(layout: &'a str, durability: &'a str, partitions: u32, work: &'a str) -> Measured<'a> {
+    Measured {
+        layout,
+        durability,
+        partitions,
+        size: 100,
+        producers: 1,
+        work,
+        mb_per_second: 1.0,
+        records_per_second: 10.0,
+        ack_p50_us: None,
+        ack_p99_us: None,
+        client_cpu_s_per_gb: Some(0.5),
+        broker_cpu_s_per_gb: None,
+    }
 }
 
 fn page() -> String {
