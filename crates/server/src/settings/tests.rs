@@ -64,7 +64,8 @@ fn properties_are_read_as_java_reads_them() {
 
 #[test]
 fn odd_properties_files_are_read_as_java_reads_them() {
-    let cases: [(&str, &[(&str, &str, usize)]); 12] = [
+    type Case = (&'static str, &'static [(&'static str, &'static str, usize)]);
+    let cases: [Case; 12] = [
         ("a=1\rb=2\r\nc=3", &[("a", "1", 1), ("b", "2", 2), ("c", "3", 3)]),
         ("a=1\\\r\n  2\\\n\\\n3\nb=4", &[("a", "123", 1), ("b", "4", 5)]),
         ("a=1\\\n#2\n# comment \\\nb=3", &[("a", "1#2", 1), ("b", "3", 4)]),
