@@ -125,7 +125,8 @@ fn the_written_file_goes_too_when_nobody_needs_it() {
 fn wait_until_blocked<T>(group: &GroupLog, thread: Option<&std::path::Path>, removing: &std::thread::JoinHandle<T>) {
     let state = || std::fs::read_to_string(std::path::Path::new("/proc").join(thread?).join("stat")).ok();
     let sleeps = || state().is_none_or(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')));
-    while !removing.is_finished() && !(group.checkpointing.try_lock().is_none() && sleeps()) {
+    let waits_for_a_lock = || group.checkpointing.try_lock().is_none() && sleeps();
+    while !removing.is_finished() && !waits_for_a_lock() {
         std::thread::yield_now();
     }
 }
