@@ -19,9 +19,14 @@ impl Interrupt {
 
     /// Waits for one of them. May be dropped and called again: no signal is lost.
     pub async fn came(&mut self) {
+        let _name = self.next().await;
+    }
+
+    /// As [`Interrupt::came`]; gives the signal's name.
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mainstem_broker::{Broker, StoreEnv};
-use mainstem_env::{RealClock, RealFs, RealRng};
+use mainstem_env::{RealClock, RealFs, RealRng, Signal};
 use mainstem_kafka::{Door, Loggers};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_server::{Opened, RunningServer, Served, Server, Shares, StartError, logging};
@@ -14,17 +14,25 @@ const TAIL_CACHE_BYTES: usize = 64 << 20;
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Starts a node: binds, opens the data folder (`log.dirs`, which must be set), recovers, and begins to accept.
-pub fn start(config: BrokerConfig) -> Result<RunningServer, StartError> {
-    Server::start_with(config, |config, _runtime| open(config))
+/// Starts a node: binds, opens the data folder (`log.dirs`, which must be set), recovers, and begins to accept. A start that `stop` ends
+/// early is an error that [`is_stopped`] tells from others.
+pub fn start(config: BrokerConfig, stop: Arc<Signal>) -> Result<RunningServer, StartError> {
+    Server::start_with(config, |config, _runtime| open(config, stop))
 }
 
-fn open(config: BrokerConfig) -> Result<Opened, BoxedError> {
+/// Whether a start ended because it was told to, in order.
+pub fn is_stopped(error: &StartError) -> bool {
+    let StartError::Open(error) = error else { return false };
+    matches!(error.downcast_ref(), Some(mainstem_broker::StartError::Stopped))
+}
+
+fn open(config: BrokerConfig, stop: Arc<Signal>) -> Result<Opened, BoxedError> {
     let data_dir = config.log.data_dir.clone().ok_or("log.dirs is not set: name the data folder")?;
     let flush_threads = usize::try_from(config.threads.flush)?;
     let (fs, clock, rng) = (Arc::new(RealFs), Arc::new(RealClock::new()), Arc::new(RealRng));
     let env = StoreEnv::new(fs, clock, rng, TAIL_CACHE_BYTES, flush_threads)?;
     env.set_open_files_max(Shares::of_this_process().logs);
+    env.set_stop(stop);
     let (broker, report) = Broker::start(env, Path::new(&data_dir), config)?;
     let kafka = Served::new(Arc::new(Door::new(Arc::clone(&broker)).with_loggers(loggers())));
     let watched = Arc::clone(&broker);

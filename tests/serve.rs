@@ -66,6 +66,76 @@ fn the_start_says_where_it_listens_and_what_is_promised_and_sigterm_ends_it_in_o
     assert_eq!(server.exit_code(), Some(0));
 }
 
+/// A folder whose broker was killed with so many logs to recover.
+fn killed(logs: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let run = |arguments: &[&str], input: &str| {
+        let output = support::commands::run_with(&server.address(), input, arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    };
+    run(&["topic", "create", "slow", "--partitions", &logs.to_string()], "");
+    let lines: String = (0..logs).map(|number| format!("{number}:value\n")).collect();
+    run(&["produce", "slow", "--key-separator", ":"], &lines);
+    server.kill();
+    folder
+}
+
+/// The number of records in all partitions of the topic.
+fn records(server: &Server) -> usize {
+    let arguments = ["consume", "slow", "--from", "beginning", "--format", "%o\n"];
+    let output = support::commands::run_with(&server.address(), "", &arguments);
+    support::commands::stdout(&output).lines().count()
+}
+
+/// Starts a broker by a command, and has a signal sent as soon as it says its version; gives the exit code, and what else it said.
+fn stop_at_once(mut command: std::process::Command, send: impl FnOnce(&std::process::Child)) -> (Option<i32>, String) {
+    command.args(["--set", "num.recovery.threads.per.data.dir=1"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::inherit());
+    let mut child = command.spawn().unwrap();
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+    let version = support::commands::read_line(&mut output);
+    assert!(version.starts_with("mainstem "), "{version}");
+    send(&child);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    (support::exit_code(&mut child), rest)
+}
+
+#[test]
+fn a_stop_during_the_start_ends_it_in_order_and_the_next_start_finds_everything() {
+    const LOGS: usize = 300;
+    let folder = killed(LOGS);
+    for _ in 0..2 {
+        let mut command = mainstem(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(folder.path());
+        let (code, said) = stop_at_once(command, |child| support::signal(child, "TERM"));
+        assert_eq!((code, said.contains("ready")), (Some(0), false), "{said}");
+        assert!(folder.path().join("abort").exists(), "the next start checks the logs that this one did not");
+    }
+    let server = Server::start(folder.path(), &[]);
+    assert!(server.says("recovered from an unclean stop"), "{:?}", server.lines);
+    assert_eq!(records(&server), LOGS);
+}
+
+#[test]
+fn the_first_process_of_a_container_hears_a_stop_during_its_start() {
+    let folder = killed(300);
+    let mut command = std::process::Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_mainstem")]);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+    let (code, said) = stop_at_once(command, |child| {
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let broker = std::fs::read_to_string(children).unwrap();
+        let status = std::process::Command::new("kill").args(["-s", "TERM", broker.trim()]).status().unwrap();
+        assert!(status.success(), "this test needs root, or namespaces of users");
+    });
+    assert_eq!((code, said.contains("ready")), (Some(0), false), "{said}");
+}
+
 #[test]
 fn a_folder_has_one_broker() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,16 +2,18 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use mainstem_env::{Signal, Worker};
 use mainstem_server::settings::{Arguments, Settings};
 use mainstem_server::{RunningServer, TrafficLog, logging, read_config};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::cluster::COMMAND_VARIABLES;
+use crate::interrupt::Interrupt;
 use crate::{node, process};
 
 /// Where a node listens when nothing says so: not reachable from other machines.
@@ -70,6 +72,8 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
+        // First of all: the kernel drops signals to the first process of a container that it does not handle.
+        let signals = Signals::watch()?;
         self.end_with.map_or(Ok(()), process::end_with_parent)?;
         logging::start().with_context(|| format!("{} is not a valid log filter", logging::FILTER_VARIABLE))?;
         let config = read_config(&self.settings()?)?;
@@ -77,13 +81,27 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         say(concat!("mainstem ", env!("CARGO_PKG_VERSION")));
-        let server = node::start(config)?;
+        let server = match node::start(config, Arc::clone(&signals.stop)) {
+            Err(error) if node::is_stopped(&error) => {
+                tracing::info!("stopped: {error}");
+                return Ok(());
+            }
+            started => started?,
+        };
         for line in server.report() {
             say(line);
         }
-        let signals = watch_signals(&server)?;
-        say("ready");
-        stop_at_signal(server, &signals)
+        if !signals.stop.is_stopped() {
+            say("ready");
+        }
+        serve_until(&signals.stop, &server);
+        let drained = server.stop();
+        tracing::info!(
+            "stopped: closed {} connections, {} of them after the grace period; closed all logs",
+            drained.connections,
+            drained.cut
+        );
+        Ok(())
     }
 
     fn settings(self) -> anyhow::Result<Settings> {
@@ -108,65 +126,61 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Hears of SIGTERM and SIGINT from now on.
-fn watch_signals(server: &RunningServer) -> anyhow::Result<mpsc::Receiver<&'static str>> {
-    let (sender, receiver) = mpsc::channel();
-    let _context = server.runtime().enter();
-    for (kind, name) in [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT")] {
-        let mut signals = signal(kind).with_context(|| format!("cannot handle {name}"))?;
-        let sender = sender.clone();
-        server.runtime().spawn(async move { while signals.recv().await.is_some() && sender.send(name).is_ok() {} });
-    }
-    Ok(receiver)
+/// Hears of SIGTERM and SIGINT as long as it lives.
+struct Signals {
+    /// Stopped by the first signal. A second one ends the process.
+    stop: Arc<Signal>,
+    quit: Option<oneshot::Sender<()>>,
+    thread: Worker,
 }
 
-/// Waits for a signal. What the start alone needed of the program is given back before that, and once more when every thread has run.
-/// Each minute the log tells what went through.
-fn wait_for_signal(server: &RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<&'static str> {
+impl Signals {
+    fn watch() -> anyhow::Result<Signals> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let mut interrupt = {
+            let _context = runtime.enter();
+            Interrupt::watch()?
+        };
+        let stop = Arc::new(Signal::default());
+        let (quit, mut quitted) = oneshot::channel();
+        let asked = Arc::clone(&stop);
+        let listen = async move {
+            loop {
+                let name = tokio::select! {
+                    name = interrupt.next() => name,
+                    _ = &mut quitted => return,
+                };
+                if asked.is_stopped() {
+                    tracing::warn!(
+                        "second signal {name}: the process ends at once; the next start will check the logs"
+                    );
+                    std::process::exit(1);
+                }
+                tracing::info!("{name}: stopping");
+                asked.stop();
+            }
+        };
+        let thread = Worker::start("signals", move |_| runtime.block_on(listen)).context("signals have no thread")?;
+        Ok(Signals { stop, quit: Some(quit), thread })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.quit.take();
+        self.thread.join();
+    }
+}
+
+/// Waits until the stop is asked for. What the start alone needed of the program is given back before that, and once more when every thread has
+/// run. Each minute the log tells what went through.
+fn serve_until(stop: &Signal, server: &RunningServer) {
     mainstem_env::give_back_program_pages();
     let mut traffic = TrafficLog::default();
-    let mut wait = SETTLED_AFTER;
-    loop {
-        match signals.recv_timeout(wait) {
-            Err(mpsc::RecvTimeoutError::Timeout) if wait == SETTLED_AFTER => {
-                mainstem_env::give_back_program_pages();
-                wait = TRAFFIC_INTERVAL;
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => traffic.look(server.totals()),
-            received => return received.context("the reactors ended unexpectedly"),
-        }
+    if !stop.wait(SETTLED_AFTER) {
+        mainstem_env::give_back_program_pages();
     }
-}
-
-fn stop_at_signal(server: RunningServer, signals: &mpsc::Receiver<&'static str>) -> anyhow::Result<()> {
-    let name = wait_for_signal(&server, signals)?;
-    tracing::info!("{name}: stopping");
-    let (stopped, done) = mpsc::channel();
-    let stopping = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
-        let drained = server.stop();
-        // Nobody waits any more when a second signal came.
-        let _ = stopped.send(drained);
-    })?;
-    loop {
-        match done.recv_timeout(Duration::from_millis(20)) {
-            Ok(drained) => {
-                tracing::info!(
-                    "stopped: closed {} connections, {} of them after the grace period; closed all logs",
-                    drained.connections,
-                    drained.cut
-                );
-                return Ok(());
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                // A thread that panicked has said so itself.
-                let _ = stopping.join();
-                anyhow::bail!("the stop failed; the next start will check the logs");
-            }
-        }
-        if let Ok(name) = signals.try_recv() {
-            tracing::warn!("second signal {name}: the process ends at once; the next start will check the logs");
-            std::process::exit(1);
-        }
+    while !stop.wait(TRAFFIC_INTERVAL) {
+        traffic.look(server.totals());
     }
 }

@@ -140,7 +140,7 @@ fn open_all(state: &State, wanted: &[Wanted<'_>], threads: usize, report: &mut O
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((place, one)) = take_next(&next, wanted) {
+                while let Some((place, one)) = take_next(&next, wanted).filter(|_| !state.env.is_stopped()) {
                     *results[place].lock() = Some(open_one(state, one));
                 }
             });

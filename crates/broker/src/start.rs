@@ -44,6 +44,9 @@ pub enum StartError {
     Config(#[from] mainstem_metadata::config::ConfigError),
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] std::io::Error),
+    /// [`StoreEnv::set_stop`].
+    #[error("the start was told to stop; the next one goes on where it ended")]
+    Stopped,
 }
 
 /// What the start found and did, for people.
@@ -62,7 +65,7 @@ impl Broker {
     ) -> Result<(Arc<Broker>, StartReport), StartError> {
         let began = env.clock.monotonic();
         let (folder, found) = DataFolder::open(&env, data_dir)?;
-        let adopted = adopt(&folder, &found, &config, &*env.rng)?;
+        let adopted = adopt_unless_stopped(&env, &folder, &found, &config)?;
         let Adopted { properties, directory_id, log, recovery: metadata_recovery, mut metadata_log, loaded } = adopted;
         let LoadedMetadata { image, format } = loaded;
         let node = properties.node_id;
@@ -93,6 +96,10 @@ impl Broker {
             stopping: Default::default(),
         });
         let mut opened = open_logs(&state, &image, &found);
+        if state.env.is_stopped() {
+            crate::stop::during_start(&mut core, &state, found.stop);
+            return Err(StartError::Stopped);
+        }
         opened.recovery += metadata_recovery;
         state.folder.keep_reserve();
         maintenance::look_at_disk(&state);
@@ -118,6 +125,25 @@ impl Broker {
             }),
             report,
         ))
+    }
+}
+
+fn adopt_unless_stopped(
+    env: &StoreEnv,
+    folder: &DataFolder,
+    found: &FolderReport,
+    config: &BrokerConfig,
+) -> Result<Adopted, StartError> {
+    if env.is_stopped() {
+        folder.give_back(found)?;
+        return Err(StartError::Stopped);
+    }
+    match adopt(folder, found, config, &*env.rng) {
+        Err(error) if env.is_stopped() => {
+            tracing::info!("told to stop: {error}");
+            Err(StartError::Stopped)
+        }
+        adopted => Ok(adopted?),
     }
 }
 
@@ -216,3 +242,7 @@ fn not_applied(image: &ClusterImage) -> Option<String> {
     let kept = "in the metadata, kept for a Kafka, and not applied here: every client may do everything";
     (rules + quotas > 0).then(|| format!("WARNING: {rules} access rules (ACLs) and {quotas} client quotas are {kept}"))
 }
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

@@ -1,5 +1,7 @@
 //! The last change of the metadata: the node says that it goes.
 
+use mainstem_store::StopKind;
+
 use crate::controller_thread::Core;
 use crate::state::State;
 
@@ -8,5 +10,19 @@ pub(crate) fn last_operation(core: &mut Core, state: &State) {
     let decision = core.controller().stop_node(state.node);
     if let Err(error) = core.commit(&decision.records, state.env.clock.wall_ms()) {
         tracing::error!("the stop is not recorded: {error}");
+    }
+}
+
+/// Ends a start before all logs are open. Those that are were recovered, and are closed. The others are as they were found: after an orderly stop
+/// that is good enough for another mark of one.
+pub(crate) fn during_start(core: &mut Core, state: &State, found: StopKind) {
+    last_operation(core, state);
+    let (logs, epoch) = (state.all_logs(), *state.broker_epoch.lock());
+    let closed = match found {
+        StopKind::Unclean => state.folder.close_unfinished(&logs),
+        StopKind::New | StopKind::Clean { .. } => state.folder.close(&logs, epoch),
+    };
+    if let Err(error) = closed {
+        tracing::error!("the data folder is not closed orderly, the next start will check it: {error}");
     }
 }

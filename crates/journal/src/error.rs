@@ -26,6 +26,9 @@ pub enum OpenError {
     Read { path: PathBuf, source: io::Error },
     #[error("journal file {} cannot be repaired ({operation}): {source}", path.display())]
     Repair { path: PathBuf, operation: &'static str, source: io::Error },
+    /// [`crate::JournalHost::set_stop`]. What was checked and repaired so far stays so.
+    #[error("journal {}: the recovery was told to stop", dir.display())]
+    Stopped { dir: PathBuf },
 }
 
 /// Why an append was refused. Nothing of the entry will be seen by a reader.

@@ -1,9 +1,9 @@
 //! What all journals of a process share, and what each has of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use mainstem_env::{Clock, Fs};
+use mainstem_env::{Clock, Fs, Signal};
 
 use crate::{Location, MemoryBudget, OpenFiles, WriteOut, Writeback};
 
@@ -22,6 +22,8 @@ pub struct JournalHost {
     pub write_out: WriteOut,
     /// How many bytes segments may still reserve ahead of their ends.
     reservable: AtomicU64,
+    /// Whoever recovers looks at it between two segments.
+    stop: OnceLock<Arc<Signal>>,
 }
 
 impl JournalHost {
@@ -35,7 +37,19 @@ impl JournalHost {
             writeback: Writeback::default(),
             write_out: WriteOut::default(),
             reservable: AtomicU64::new(u64::MAX),
+            stop: OnceLock::new(),
         }
+    }
+
+    /// What tells recoveries to end early. Can be set once; later calls change nothing.
+    pub fn set_stop(&self, stop: Arc<Signal>) {
+        // The first one counts: recoveries may look at it already.
+        let _ = self.stop.set(stop);
+    }
+
+    /// Whether recoveries are to end early.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.get().is_some_and(|stop| stop.is_stopped())
     }
 
     /// How many bytes segments may reserve ahead of their ends from now on, all together. Without this there is no limit.

@@ -109,7 +109,7 @@ pub(crate) fn recover(
 ) -> Result<Recovered, OpenError> {
     let start = host.clock.monotonic();
     let mut recovery =
-        Recovery { fs: host.fs.as_ref(), dir, options, bases: Vec::new(), report: RecoveryReport::default() };
+        Recovery { host, fs: host.fs.as_ref(), dir, options, bases: Vec::new(), report: RecoveryReport::default() };
     recovery.list()?;
     let end = match from {
         RecoverFrom::Clean => recovery.trust()?,
@@ -126,6 +126,7 @@ pub(crate) fn recover(
 }
 
 struct Recovery<'a> {
+    host: &'a JournalHost,
     fs: &'a dyn Fs,
     dir: &'a Path,
     options: &'a JournalOptions,
@@ -184,6 +185,9 @@ impl Recovery<'_> {
         let mut reached = Location::new(self.bases[first], position);
         let mut index = first;
         while index < self.bases.len() {
+            if self.host.is_stopped() {
+                return Err(OpenError::Stopped { dir: self.dir.to_path_buf() });
+            }
             let start = Location::new(self.bases[index], if index == first { position } else { 0 });
             let follows = scanner.begin_segment(start);
             if !follows && index > first {

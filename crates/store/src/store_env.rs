@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mainstem_env::{Clock, Fs, Rng};
+use mainstem_env::{Clock, Fs, Rng, Signal};
 use mainstem_journal::{Flusher, JournalHost, WritebackStats};
 
 use crate::group_log::QueueMemory;
@@ -61,6 +61,16 @@ impl StoreEnv {
         let indexes = (files / 8).clamp(1, INDEX_FILES_MAX);
         self.indexes.set_files_max(indexes);
         self.host.open_files.set_limit(files.saturating_sub(indexes));
+    }
+
+    /// What tells the opening of logs to end early. Can be set once; later calls change nothing.
+    pub fn set_stop(&self, stop: Arc<Signal>) {
+        self.host.set_stop(stop);
+    }
+
+    /// Whether no further log is to be opened.
+    pub fn is_stopped(&self) -> bool {
+        self.host.is_stopped()
     }
 
     /// How many bytes logs may reserve ahead of their ends from now on, all together. Without this there is no limit.

@@ -6,6 +6,7 @@ use mainstem_types::{Offset, TopicId};
 
 use super::DataFolder;
 use crate::error::ReadError;
+use crate::group_log::OldFile;
 use crate::key_query::{FindByKeyError, KeyMatches, KeyQuery};
 use crate::topic_log::TopicLog;
 
@@ -28,6 +29,14 @@ impl DataFolder {
     /// Records of a topic in layout `topic` or `shared` that have a key, of all groups. See [`GroupLog::find_by_key`].
     pub fn find_by_key(&self, topic_id: TopicId, query: &KeyQuery<'_>) -> Result<Vec<KeyMatches>, FindByKeyError> {
         self.groups().iter().map(|group| group.find_by_key(topic_id, query)).collect()
+    }
+
+    /// Lets go of records of partitions that the metadata does not know, in a commit log file and in all before it.
+    pub fn hide_unknown(&self, file: &OldFile) {
+        self.groups()
+            .iter()
+            .filter(|group| group.folder() == file.group)
+            .for_each(|group| group.hide_strays_before(file.end));
     }
 
     /// Frees the space of the deleted files of the group in a folder alone: it does not wait for what else is to be removed.

@@ -322,14 +322,6 @@ impl DataFolder {
         self.groups_alive().map(|group| group.expire_strays(now, retention_ms)).fold(Ok(()), Result::and)
     }
 
-    /// Lets go of those in a file, and in all before it.
-    pub fn hide_unknown(&self, file: &OldFile) {
-        self.groups()
-            .iter()
-            .filter(|group| group.folder() == file.group)
-            .for_each(|group| group.hide_strays_before(file.end));
-    }
-
     /// Whether there is any group.
     pub fn has_groups(&self) -> Result<bool, OpenError> {
         let root = self.path.join(FOLDER);

@@ -190,6 +190,14 @@ impl DataFolder {
     ///
     /// If a log cannot be closed the others are, the folder stays marked as unclean, and the error says why.
     pub fn close(&self, logs: &[(Arc<PartitionLog>, Offset)], broker_epoch: i64) -> Result<(), OpenError> {
+        self.close_unfinished(logs)?;
+        self.write_mark(broker_epoch)?;
+        self.remove_abort()
+    }
+
+    /// As [`DataFolder::close`], of a folder with logs that nobody has recovered: what was recovered needs no further look, and the folder
+    /// stays marked as unclean for the sake of the others.
+    pub fn close_unfinished(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let mut failed = None;
         for ((log, _), closed) in logs.iter().zip(parallel::map(logs, |(log, _)| log.close())) {
             if let Err(error) = closed {
@@ -201,11 +209,7 @@ impl DataFolder {
             failed.get_or_insert(error);
         }
         self.write_logs(logs)?;
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
-        self.write_mark(broker_epoch)?;
-        self.remove_abort()
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn write_mark(&self, broker_epoch: i64) -> Result<(), OpenError> {

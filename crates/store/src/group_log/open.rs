@@ -180,6 +180,7 @@ fn open_journal(
             OpenError::Io { path, error }
         }
         JournalError::Repair { path, source: error, .. } => OpenError::Io { path, error },
+        stopped @ JournalError::Stopped { .. } => OpenError::Journal(stopped.to_string()),
     })?;
     report.recovery = recovery;
     if journal.end().is_none() {

@@ -171,6 +171,9 @@ impl Opening<'_> {
         let Some((_, sealed)) = self.listing.segments.split_last() else { return Ok(rebuilt) };
         let complete = |base: &Offset| self.listing.indexes.contains(base) && self.listing.time_indexes.contains(base);
         for base in sealed.iter().filter(|base| wanted(**base) && !complete(base)) {
+            if self.env.is_stopped() {
+                return Err(OpenError::Journal(format!("{}: told to stop", self.folder.display())));
+            }
             let interval = self.config.index_interval_bytes;
             self.segment_file(*base, |segment| {
                 if let Some(mut end) = segment.rebuild(interval)? {

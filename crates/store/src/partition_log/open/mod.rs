@@ -299,6 +299,7 @@ impl<'a> Opening<'a> {
             JournalError::Read { path, source } | JournalError::Repair { path, source, .. } => {
                 OpenError::Io { path, error: source }
             }
+            stopped @ JournalError::Stopped { .. } => OpenError::Journal(stopped.to_string()),
         })
     }
 
