@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mainstem_broker::Broker;
-use mainstem_door::{Chunk, ConnectionInfo, Reply};
+use mainstem_door::{Chunk, ConnectionInfo, Handled, Reply};
 use mainstem_env::{RealClock, RealFs, RealRng};
 use mainstem_kafka::{Connection, Door};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
@@ -62,7 +62,11 @@ impl Node {
     }
 
     fn send(&mut self, frame: Bytes) -> Result<Vec<Chunk>> {
-        match self.runtime.block_on(self.door.handle(&self.connection, frame).reply()) {
+        let reply = match self.door.handle(&self.connection, frame) {
+            Handled::Ready(reply) => reply,
+            promised => self.runtime.block_on(promised.reply()),
+        };
+        match reply {
             Reply::Send(response) => Ok(response.chunks),
             other => Err(format!("{other:?}").into()),
         }

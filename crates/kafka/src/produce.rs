@@ -1,22 +1,19 @@
-//! Appending the batches of a produce request: on the reactor as long as that is little work, else in turns with other such requests
-//! on the threads for heavy work.
-//!
-//! Numbers: on a reactor at most 256 batches of a request, whose records take 4 MiB together once they are decompressed (64 KiB each is
-//! always allowed); elsewhere 20 ms a turn (and one batch at least). Of all records that are refused one by one, an answer lists 10,000.
+//! The batches of a produce request and their answers. Of all records that are refused one by one, an answer lists 10,000.
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use mainstem_broker::{Broker, Commit, Partition, Topic, is_too_much_to_unpack};
+use mainstem_broker::{
+    AppendTerms, AppendedBatch, BatchAppends, BatchOutcome, Broker, CommitWaits, Partition, Topic, TopicMap,
+};
 use mainstem_kafka_wire::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use mainstem_kafka_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
 use mainstem_kafka_wire::{ErrorCode, Records};
-use mainstem_record::{BatchView, ValidationError};
-use mainstem_store::{AppendError, Appended, Origin};
+use mainstem_record::{BatchView, ValidationError, has_transactional_bit};
+use mainstem_store::{AppendError, Appended};
 use mainstem_types::{PartitionIndex, TimestampMs};
 
 use crate::errors::append_error_code;
@@ -25,10 +22,6 @@ use crate::request::Request;
 /// Kafka's own admin client may write internal topics (its console tools do).
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
-const REACTOR_BATCHES_MAX: usize = 256;
-const REACTOR_UNPACKED_BYTES_MAX: usize = 4 << 20;
-const REACTOR_UNPACKED_BYTES_MIN: usize = 64 << 10;
-const TURN: Duration = Duration::from_millis(20);
 const LISTED_RECORDS_MAX: usize = 10_000;
 
 /// What the batches of one request share.
@@ -55,30 +48,20 @@ impl Terms {
     }
 }
 
-/// Where in the response a wait belongs.
-pub(crate) struct Wait {
-    pub topic: usize,
-    pub partition: usize,
-    pub commit: Commit,
-}
+/// The place of a batch in the response: that of its topic, and of its partition in there.
+pub(crate) type Place = (usize, usize);
 
-/// A batch that was not appended yet, and its place in the response.
-struct Rest {
-    topic: usize,
-    partition: usize,
-    target: Arc<Topic>,
-    batch: Bytes,
-}
-
-/// The batches of a request, appended from the first to the last.
+/// The batches of a request, appended from the first to the last, and the response as it grows.
 pub(crate) struct Batches {
-    pub response: ProduceResponse<'static>,
-    pub waits: Vec<Wait>,
+    pub answers: Answers,
     pub terms: Terms,
     broker: Arc<Broker>,
-    rest: std::vec::IntoIter<Rest>,
-    /// What the records of one batch may take here once they are decompressed; `None`: as much as the log allows.
-    unpack: Option<usize>,
+    appends: BatchAppends<Place>,
+}
+
+pub(crate) struct Answers {
+    pub response: ProduceResponse<'static>,
+    pub waits: CommitWaits<Place>,
     listed_max: usize,
 }
 
@@ -89,107 +72,80 @@ impl Batches {
     /// Appends what is little work; the rest is for [`Batches::go_on`].
     pub fn start(broker: &Arc<Broker>, request: &Request, message: &ProduceRequest<'_>, terms: Terms) -> Batches {
         let count: usize = message.topic_data.iter().map(|topic| topic.partition_data.len()).sum();
+        let mut response = ProduceResponse::default();
+        response.responses.reserve(message.topic_data.len());
+        let Terms { now, zstd_allowed, acks, .. } = terms;
         let mut batches = Batches {
-            response: ProduceResponse::default(),
-            waits: Vec::new(),
+            answers: Answers { response, waits: CommitWaits::default(), listed_max: LISTED_RECORDS_MAX },
             terms,
             broker: Arc::clone(broker),
-            rest: Vec::new().into_iter(),
-            unpack: Some((REACTOR_UNPACKED_BYTES_MAX / count.max(1)).max(REACTOR_UNPACKED_BYTES_MIN)),
-            listed_max: LISTED_RECORDS_MAX,
+            appends: BatchAppends::new(count, AppendTerms { now, zstd_allowed, awaits_commits: acks != 0 }),
         };
-        let mut rest = Vec::new();
-        batches.response.responses.reserve(message.topic_data.len());
+        let topics = broker.topics();
         for data in &message.topic_data {
-            batches.topic(request, data, count <= REACTOR_BATCHES_MAX, &mut rest);
+            batches.topic(request, &topics, data);
         }
-        batches.rest = rest.into_iter();
-        batches.unpack = None;
         batches
     }
 
     /// Whether every batch was appended or refused.
     pub fn is_done(&self) -> bool {
-        self.rest.as_slice().is_empty()
+        self.appends.is_done()
     }
 
     /// Takes a turn at the rest.
     pub fn go_on(mut self) -> Batches {
-        let until = self.broker.clock().monotonic() + TURN;
-        while let Some(Rest { topic, partition, target, batch }) = self.rest.next() {
-            let index = self.response.responses[topic].partition_responses[partition].index;
-            // Without a bound of our own, nothing is left for later.
-            if let Some(answer) = self.append(&target, (topic, partition), index, &batch) {
-                self.response.responses[topic].partition_responses[partition] = answer;
-            }
-            if self.broker.clock().monotonic() >= until {
-                break;
-            }
-        }
+        let Batches { answers, appends, broker, .. } = &mut self;
+        appends.take_turn(broker.clock(), |place, partition, outcome| {
+            let answer = answers.of(place, partition, outcome);
+            answers.response.responses[place.0].partition_responses[place.1] = answer;
+        });
         self
     }
 
-    fn topic(&mut self, request: &Request, data: &TopicProduceData<'_>, few: bool, rest: &mut Vec<Rest>) {
-        let topics = self.broker.topics();
+    fn topic(&mut self, request: &Request, topics: &TopicMap, data: &TopicProduceData<'_>) {
         let topic = if self.terms.by_id { topics.by_id(data.topic_id) } else { topics.by_name(&data.name) };
         let unknown =
             if self.terms.by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
-        let topic = topic.map(Arc::clone);
-        let place = self.response.responses.len();
+        let topic_place = self.answers.response.responses.len();
         let mut answers = Vec::with_capacity(data.partition_data.len());
-        for partition in &data.partition_data {
-            let Some(topic) = &topic else {
-                answers.push(failure(partition.index, unknown, None));
-                continue;
+        for data in &data.partition_data {
+            let batch = batch_of(request, data);
+            let admitted = match &topic {
+                Some(topic) => self.terms.admit(topic, data.index, &batch),
+                None => Err((unknown, None)),
             };
-            let batch = batch_of(request, partition);
-            let at = (place, answers.len());
-            let here = few && rest.is_empty();
-            let answer = here.then(|| self.append(topic, at, partition.index, &batch)).flatten();
-            answers.push(answer.unwrap_or_else(|| {
-                rest.push(Rest { topic: at.0, partition: at.1, target: Arc::clone(topic), batch });
-                PartitionProduceResponse { index: partition.index, ..Default::default() }
-            }));
+            let place = (topic_place, answers.len());
+            answers.push(match admitted {
+                Err((code, message)) => failure(data.index, code, message),
+                Ok(partition) => match self.appends.append(place, partition, batch) {
+                    Some(outcome) => self.answers.of(place, partition, outcome),
+                    None => PartitionProduceResponse { index: data.index, ..Default::default() },
+                },
+            });
         }
-        self.response.responses.push(TopicProduceResponse {
+        self.answers.response.responses.push(TopicProduceResponse {
             name: Cow::Owned(data.name.as_ref().to_owned()),
             topic_id: data.topic_id,
             partition_responses: answers,
         });
     }
+}
 
-    /// Appends one batch and gives its answer; `None`: it takes more than may be unpacked here.
-    fn append(
-        &mut self,
-        topic: &Topic,
-        (topic_place, place): (usize, usize),
-        index: i32,
-        batch: &Bytes,
-    ) -> Option<PartitionProduceResponse<'static>> {
-        let partition = match self.terms.admit(topic, index, batch) {
-            Ok(partition) => partition,
-            Err((code, message)) => return Some(failure(index, code, message)),
-        };
-        let Terms { now, zstd_allowed, acks, .. } = self.terms;
-        let unpack = self.unpack.unwrap_or(usize::MAX);
-        match partition.append_within(batch, Origin::Client, now, zstd_allowed, unpack) {
-            Ok(appended) => {
-                if acks != 0 {
-                    let commit = partition.committed(appended.next_offset());
-                    if matches!(commit, Commit::Waiting(_)) {
-                        self.waits.push(Wait { topic: topic_place, partition: place, commit });
-                    }
-                }
-                Some(success(index, &appended))
+impl Answers {
+    fn of(&mut self, place: Place, partition: &Partition, outcome: BatchOutcome) -> PartitionProduceResponse<'static> {
+        match outcome {
+            Ok(AppendedBatch { appended, commit }) => {
+                self.waits.add(place, commit);
+                success(partition.index.0, &appended)
             }
-            Err(error) if self.unpack.is_some() && is_too_much_to_unpack(&error) => None,
-            Err(error) => Some(append_failure(index, &error, partition, &mut self.listed_max)),
+            Err(error) => append_failure(partition.index.0, &error, partition, &mut self.listed_max),
         }
     }
 }
 
 impl Terms {
-    fn admit<'t>(&self, topic: &'t Topic, index: i32, batch: &[u8]) -> Result<&'t Partition, Refusal> {
+    fn admit<'t>(&self, topic: &'t Topic, index: i32, batch: &[u8]) -> Result<&'t Arc<Partition>, Refusal> {
         if !(-1..=1).contains(&self.acks) {
             return Err((ErrorCode::INVALID_REQUIRED_ACKS, None));
         }
@@ -281,5 +237,6 @@ fn tells_log_start(error: &AppendError) -> bool {
 
 /// Whether the batch says that it belongs to a transaction. What is no batch is refused by the log, with its reason.
 fn is_transactional(batch: &[u8]) -> bool {
-    BatchView::parse(batch).is_ok_and(|view| view.header().attributes.is_transactional())
+    has_transactional_bit(batch)
+        && BatchView::parse(batch).is_ok_and(|view| view.header().attributes.is_transactional())
 }

@@ -46,10 +46,10 @@ pub use header::{Attributes, BatchHeader, HEADER_SIZE, PEEK_SIZE, TimestampType,
 pub use iter::{Record, RecordHeader, RecordHeaders, RecordIter};
 pub use recompress::{RecompressError, recompress};
 pub use retain::{RetainedBatch, empty_batch};
-pub use stamp::{Stamp, StampTimestamp, stamp_in_place, stamped_header};
+pub use stamp::{Stamp, StampTimestamp, stamp_in_place, stamped, stamped_header};
 pub use validate::{
     ErrorClass, Origin, RecordProblem, RecordRejection, Rejections, Validated, ValidationError, ValidationRules,
     validate, validate_produced,
 };
-pub use view::{BatchView, FramingError};
+pub use view::{BatchView, FramingError, has_transactional_bit};
 pub use walk::RecordError;

@@ -29,19 +29,21 @@ pub enum StampTimestamp {
 ///
 /// Appending is then one vectored write of this and [`BatchView::payload`].
 pub fn stamped_header(view: &BatchView<'_>, stamp: &Stamp) -> [u8; HEADER_SIZE] {
+    stamped(view, stamp).write()
+}
+
+/// As [`stamped_header`], not yet in bytes.
+pub fn stamped(view: &BatchView<'_>, stamp: &Stamp) -> BatchHeader {
     let mut header = *view.header();
     let crc_changes = apply(&mut header, stamp);
-    if crc_changes {
-        header = header.with_crc_over(view.payload());
-    }
-    header.write()
+    if crc_changes { header.with_crc_over(view.payload()) } else { header }
 }
 
 /// Stamps the batch at the head of `bytes` where it stands; gives the header as it is now.
 pub fn stamp_in_place(bytes: &mut [u8], stamp: &Stamp) -> Result<BatchHeader, FramingError> {
-    let stamped = stamped_header(&BatchView::parse(bytes)?, stamp);
-    bytes[..HEADER_SIZE].copy_from_slice(&stamped);
-    Ok(BatchHeader::read(&stamped))
+    let stamped = stamped(&BatchView::parse(bytes)?, stamp);
+    bytes[..HEADER_SIZE].copy_from_slice(&stamped.write());
+    Ok(stamped)
 }
 
 /// Changes the fields; says whether a field under the checksum changed.

@@ -1,7 +1,7 @@
 //! One batch, borrowed from the bytes it came in.
 
 use crate::codec::Codec;
-use crate::header::{BatchHeader, HEADER_SIZE, layout};
+use crate::header::{Attributes, BatchHeader, HEADER_SIZE, layout};
 use crate::iter::RecordIter;
 use crate::walk::RecordError;
 
@@ -15,6 +15,13 @@ pub enum FramingError {
     LengthTooSmall { batch_length: i32 },
     #[error("the batch has format {magic}; only format 2 is supported (Kafka 0.11 and later write it)")]
     UnsupportedMagic { magic: i8 },
+}
+
+/// Whether bytes that may be a batch have the bit of a transactional one. Costs less than to parse them; whether they are a batch is not
+/// looked at.
+pub fn has_transactional_bit(bytes: &[u8]) -> bool {
+    let attributes = bytes.get(layout::ATTRIBUTES..).and_then(|rest| rest.first_chunk());
+    attributes.is_some_and(|attributes| Attributes(i16::from_be_bytes(*attributes)).is_transactional())
 }
 
 /// A batch whose framing was checked: the length is possible and all its bytes are there, the format is 2.

@@ -52,7 +52,7 @@ pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{
     AppendContext, Appended, DurableListener, LogEnds, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
-    ProducerSummary, ReadChunk, ReadRequest, Reading, RetentionOutcome, TimestampOffset,
+    ProducerSummary, ReadChunk, ReadPositions, ReadRequest, Reading, RetentionOutcome, TimestampOffset,
 };
 pub use removal::Removal;
 pub use small_file::Loaded;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mainstem_record::{
     BatchHeader, BatchView, ControlKind, ControlRecord, DecompressError, HEADER_SIZE, RecordError, Stamp,
-    TimestampType, Validated, ValidationError, ValidationRules, recompress, stamped_header, validate_produced,
+    TimestampType, Validated, ValidationError, ValidationRules, recompress, stamped, validate_produced,
 };
 use mainstem_types::{Offset, TimestampMs, TopicPartition};
 
@@ -62,11 +62,14 @@ pub(crate) fn prepare<'b>(
         let (partition, size) = (partition.clone(), bytes.len());
         return Err(AppendError::RecordListTooLarge { partition, size, limit: segment_bytes });
     }
+    let view = match &bytes {
+        Cow::Borrowed(_) => view,
+        Cow::Owned(recompressed) => BatchView::parse(recompressed).map_err(ValidationError::Framing)?,
+    };
     // The checksum does not cover offset and epoch, so they can wait for the lock.
-    let view = BatchView::parse(&bytes).map_err(ValidationError::Framing)?;
     let stamp =
         Stamp { base_offset: Offset::ZERO, leader_epoch: context.leader_epoch, timestamp: validated.stamp_timestamp };
-    let header = BatchHeader::read(&stamped_header(&view, &stamp));
+    let header = stamped(&view, &stamp);
     let append_time = match header.timestamp_type() {
         TimestampType::LogAppendTime => header.max_timestamp,
         TimestampType::CreateTime => TimestampMs::NONE,

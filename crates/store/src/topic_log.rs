@@ -15,8 +15,8 @@ use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::group_log::GroupPartition;
 use crate::partition_log::{
-    AppendContext, Appended, DurableListener, LogEnds, LogPositions, PartitionLog, ProducerSummary, ReadRequest,
-    Reading, RetentionOutcome, TimestampOffset,
+    AppendContext, Appended, DurableListener, LogEnds, LogPositions, PartitionLog, ProducerSummary, ReadPositions,
+    ReadRequest, Reading, RetentionOutcome, TimestampOffset,
 };
 use crate::removal::Removal;
 
@@ -99,6 +99,11 @@ impl TopicLog {
 
     pub fn positions(&self) -> LogPositions {
         of!(self, log => log.positions())
+    }
+
+    /// What readers are told, under one lock.
+    pub fn read_positions(&self, high_watermark: Offset) -> ReadPositions {
+        of!(self, log => log.read_positions(high_watermark))
     }
 
     pub fn log_start(&self) -> Offset {

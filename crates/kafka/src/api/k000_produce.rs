@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mainstem_broker::{CommitWaits, NotCommitted};
 use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::ProduceRequest;
@@ -17,7 +18,7 @@ use mainstem_waits::WaitTimer;
 
 use crate::close::CloseReason;
 use crate::door::{Connection, Door};
-use crate::produce::{Batches, Terms, Wait, failure};
+use crate::produce::{Answers, Batches, Place, Terms, failure};
 use crate::registry::Api;
 use crate::request::Request;
 
@@ -27,11 +28,11 @@ pub const API: Api = Api::new(0, "Produce", 3..=13, handle).advertised_from(0);
 fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: ProduceRequest<'_> = request.decode()?;
     let terms = Terms::of(&door.broker, &request, &message);
-    let (timeout_ms, timer) = (message.timeout_ms, connection.wait_timer.clone());
+    let (timeout_ms, connection) = (message.timeout_ms, Arc::clone(connection));
     let mut batches = Batches::start(&door.broker, &request, &message, terms);
     drop(message);
     if batches.is_done() {
-        return Ok(finish(request, batches, timeout_ms, timer));
+        return Ok(finish(request, batches, timeout_ms, connection));
     }
     let pool = Arc::clone(door.broker.heavy());
     Ok(Handled::working_towards(async move {
@@ -41,13 +42,13 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
                 Err(stopped) => return Handled::close(stopped),
             };
         }
-        finish(request, batches, timeout_ms, timer)
+        finish(request, batches, timeout_ms, connection)
     }))
 }
 
 /// Answers when what was appended is committed.
-fn finish(request: Request, batches: Batches, timeout_ms: i32, timer: WaitTimer) -> Handled {
-    let Batches { response, waits, terms, .. } = batches;
+fn finish(request: Request, batches: Batches, timeout_ms: i32, connection: Arc<Connection>) -> Handled {
+    let Batches { answers: Answers { response, waits, .. }, terms, .. } = batches;
     if terms.acks == 0 {
         return Handled::Ready(fire_and_forget(&response));
     }
@@ -55,7 +56,7 @@ fn finish(request: Request, batches: Batches, timeout_ms: i32, timer: WaitTimer)
         return Handled::Ready(request.reply(&response));
     }
     Handled::confirming(async move {
-        let response = wait_for_commits(response, waits, timeout_ms, &timer).await;
+        let response = wait_for_commits(response, waits, timeout_ms, &connection.wait_timer).await;
         request.reply(&response)
     })
 }
@@ -76,19 +77,19 @@ fn fire_and_forget(response: &ProduceResponse<'_>) -> Reply {
 
 async fn wait_for_commits(
     mut response: ProduceResponse<'static>,
-    waits: Vec<Wait>,
+    waits: CommitWaits<Place>,
     timeout_ms: i32,
     timer: &WaitTimer,
 ) -> ProduceResponse<'static> {
     let deadline = tokio::time::Instant::now() + Duration::from_millis(timeout_ms.max(0) as u64);
-    for wait in waits {
-        let error = match timer.until(deadline, wait.commit.wait()).await {
-            Ok(Ok(())) => continue,
-            Ok(Err(_)) => ErrorCode::KAFKA_STORAGE_ERROR,
-            Err(_) => ErrorCode::REQUEST_TIMED_OUT,
+    let missed = |(topic, partition): Place, why| {
+        let error = match why {
+            NotCommitted::Failed => ErrorCode::KAFKA_STORAGE_ERROR,
+            NotCommitted::TimeOver => ErrorCode::REQUEST_TIMED_OUT,
         };
-        let partition = &mut response.responses[wait.topic].partition_responses[wait.partition];
+        let partition = &mut response.responses[topic].partition_responses[partition];
         *partition = failure(partition.index, error, Some(error.message().to_owned()));
-    }
+    };
+    waits.wait(deadline, timer, missed).await;
     response
 }

@@ -10,13 +10,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use indexmap::IndexMap;
-use mainstem_broker::{Broker, Isolation, Partition, Stopped};
+use mainstem_broker::{Broker, Isolation, LongPoll, Partition, Patience, Stopped, long_poll};
 use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::FetchRequest;
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
-use mainstem_waits::{WaitTimer, end_of_wait};
+use mainstem_waits::end_of_wait;
 
 use crate::close::CloseReason;
 use crate::door::{Connection, Door};
@@ -46,16 +45,18 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
         Ok(plan) => plan,
         Err(error) => return Ok(Handled::Ready(session_error(&request, session_error_code(error)))),
     };
-    let targets = Targets::of(&door.broker, plan.partitions.clone());
+    let is_of_nothing = plan.is_empty();
+    let targets = Targets::of(&door.broker, std::mem::take(&mut plan.partitions));
     let wait = plan.wait.take();
     let fetch = Fetch {
         broker: Arc::clone(&door.broker),
         sessions: Arc::clone(&door.fetch_sessions),
         request,
         plan,
+        is_of_nothing,
         limits,
         max_wait: Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0)),
-        timer: connection.wait_timer.clone(),
+        connection: Arc::clone(connection),
     };
     match fetch.look_at_once(&targets) {
         Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
@@ -79,7 +80,6 @@ fn session_error_code(error: SessionError) -> ErrorCode {
 }
 
 fn session_request(message: &FetchRequest<'_>, by_id: bool, limits: &Limits) -> SessionRequest {
-    let mut wanted_partitions = IndexMap::new();
     let mut request = SessionRequest {
         session_id: message.session_id,
         session_epoch: message.session_epoch,
@@ -101,11 +101,9 @@ fn session_request(message: &FetchRequest<'_>, by_id: bool, limits: &Limits) -> 
                 last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
                 max_bytes: partition.partition_max_bytes,
             };
-            // Of a partition that is named twice the last mention counts, at the place of the first.
-            wanted_partitions.insert(key, wanted);
+            request.partitions.push((key, wanted));
         }
     }
-    request.partitions = wanted_partitions.into_iter().collect();
     for topic in &message.forgotten_topics_data {
         let reference = reference(&topic.topic, topic.topic_id);
         let key = |partition: &i32| PartitionKey { topic: reference.clone(), partition: PartitionIndex(*partition) };
@@ -122,7 +120,7 @@ struct Targets {
 
 impl Targets {
     fn of(broker: &Broker, wanted: Vec<(PartitionKey, Wanted)>) -> Arc<Targets> {
-        let partitions = wanted.iter().map(|(key, _)| resolve(broker, key)).collect();
+        let partitions = resolve(broker, &wanted);
         Arc::new(Targets { wanted, partitions })
     }
 }
@@ -139,15 +137,45 @@ impl Found {
     }
 }
 
+impl LongPoll for Fetch {
+    type Found = Found;
+
+    async fn look_again(&self, before: &Found) -> Result<Found, Stopped> {
+        let targets = match self.plan.changed() {
+            Some(wanted) => Targets::of(&self.broker, wanted),
+            None => Arc::clone(&before.targets),
+        };
+        let look = match self.look_at_once(&targets) {
+            Ok(look) => look,
+            Err(WouldBlock) => self.look_on_pool(&targets).await?,
+        };
+        Ok(Found { targets, look })
+    }
+
+    fn bytes(&self, found: &Found) -> usize {
+        found.look.bytes
+    }
+
+    fn is_enough(&self, found: &Found) -> bool {
+        found.look.satisfies(&self.limits)
+    }
+
+    fn saw(&self, found: &Found) {
+        self.plan.saw(&found.targets.wanted, &found.answered());
+    }
+}
+
 /// One fetch while it is being answered.
 struct Fetch {
     broker: Arc<Broker>,
     sessions: Arc<SessionCache>,
     request: Request,
     plan: FetchPlan,
+    /// There is nothing to wait for.
+    is_of_nothing: bool,
     limits: Limits,
     max_wait: Duration,
-    timer: WaitTimer,
+    connection: Arc<Connection>,
 }
 
 impl Fetch {
@@ -169,28 +197,9 @@ impl Fetch {
         self.broker.blocking().run(look).await?.map_err(|WouldBlock| Stopped)
     }
 
-    /// Looks at what may have changed since the look `before`.
-    async fn look_again(&self, before: &Found) -> Result<Found, Stopped> {
-        let targets = match self.plan.changed() {
-            Some(wanted) => Targets::of(&self.broker, wanted),
-            None => Arc::clone(&before.targets),
-        };
-        let look = match self.look_at_once(&targets) {
-            Ok(look) => look,
-            Err(WouldBlock) => self.look_on_pool(&targets).await?,
-        };
-        Ok(Found { targets, look })
-    }
-
     /// Whether this is the answer, or the fetch waits for more.
     fn is_enough(&self, look: &Look) -> bool {
-        self.max_wait.is_zero() || self.plan.is_empty() || look.satisfies(&self.limits)
-    }
-
-    /// Says how much is waited for. In this order, before the look, no append is missed: one that comes between the two is counted twice,
-    /// which costs a look.
-    fn arm(&self, wait: &PlannedWait) {
-        wait.wait.expect_bytes(i64::from(self.limits.min_bytes));
+        self.max_wait.is_zero() || self.is_of_nothing || look.satisfies(&self.limits)
     }
 
     async fn wait(self, first: Found, wait: Option<PlannedWait>) -> Reply {
@@ -203,30 +212,16 @@ impl Fetch {
     /// `first` is too little; `wait` was armed before the partitions were chosen, see [`FetchPlan::wait`].
     async fn wait_for_enough(&self, first: Found, wait: Option<PlannedWait>) -> Result<(Found, PlannedWait), Stopped> {
         let deadline = end_of_wait(self.max_wait);
-        let mut found = first;
-        let answered = found.answered();
-        self.plan.saw(&found.targets.wanted, &answered);
+        let answered = first.answered();
+        self.plan.saw(&first.targets.wanted, &answered);
         let wait = wait.filter(|wait| self.plan.is_complete(wait));
-        let mut is_armed = wait.is_some();
+        let is_armed = wait.is_some();
         let wait = wait.unwrap_or_else(|| self.plan.register(&answered));
-        loop {
-            if is_armed {
-                if self.broker.is_stopping() {
-                    return Ok((found, wait));
-                }
-                wait.wait.credit(found.look.bytes as i64);
-                if self.timer.until(deadline, wait.wait.wait()).await.is_err() {
-                    return Ok((self.look_again(&found).await?, wait));
-                }
-            }
-            self.arm(&wait);
-            is_armed = true;
-            found = self.look_again(&found).await?;
-            if found.look.satisfies(&self.limits) {
-                return Ok((found, wait));
-            }
-            self.plan.saw(&found.targets.wanted, &found.answered());
-        }
+        let patience =
+            Patience { min_bytes: i64::from(self.limits.min_bytes), deadline, timer: &self.connection.wait_timer };
+        let is_stopping = || self.broker.is_stopping();
+        let found = long_poll(self, first, (&wait.wait, is_armed), patience, is_stopping).await?;
+        Ok((found, wait))
     }
 
     fn finish(&self, found: Found, wait: Option<PlannedWait>) -> Reply {

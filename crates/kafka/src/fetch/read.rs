@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mainstem_broker::{Broker, Isolation, Partition, PartitionPositions};
+use mainstem_broker::{Broker, Isolation, Partition, PartitionPositions, Topic};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_store::{AbortedTransaction, ReadError, Reading};
 use mainstem_types::{LeaderEpoch, Offset};
@@ -85,15 +85,25 @@ const UNKNOWN: PartitionPositions = PartitionPositions {
     log_end: Offset::NONE,
 };
 
-/// The partition that a key names, or why there is none.
-pub fn resolve(broker: &Broker, key: &PartitionKey) -> Result<Arc<Partition>, ErrorCode> {
+/// The partitions that keys name, or why there are none. A topic is looked up once for all partitions in a row.
+pub fn resolve(broker: &Broker, wanted: &[(PartitionKey, Wanted)]) -> Vec<Result<Arc<Partition>, ErrorCode>> {
     let topics = broker.topics();
-    let (topic, unknown) = match &key.topic {
-        TopicReference::Name(name) => (topics.by_name(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        TopicReference::Id(id) => (topics.by_id(*id), ErrorCode::UNKNOWN_TOPIC_ID),
-    };
-    let topic = topic.ok_or(unknown)?;
-    topic.partition(key.partition).map(Arc::clone).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    let mut last: Option<(&TopicReference, Result<&Arc<Topic>, ErrorCode>)> = None;
+    let mut partitions = Vec::with_capacity(wanted.len());
+    for (key, _) in wanted {
+        let topic = match last {
+            Some((known, topic)) if *known == key.topic => topic,
+            _ => match &key.topic {
+                TopicReference::Name(name) => topics.by_name(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+                TopicReference::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+            },
+        };
+        last = Some((&key.topic, topic));
+        partitions.push(topic.and_then(|topic| {
+            topic.partition(key.partition).map(Arc::clone).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+        }));
+    }
+    partitions
 }
 
 /// Whether a look may wait for the disk.

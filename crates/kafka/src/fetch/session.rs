@@ -12,17 +12,21 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use mainstem_broker::{FetchWait, Isolation};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::session_state::Session;
 pub use super::session_state::{Answered, PartitionKey, PlannedWait, Seen, TopicReference, Wanted};
 
 /// `min.incremental.fetch.session.eviction.ms` of Kafka.
 pub const EVICTION_MS: u64 = 120_000;
+
+/// So long after a search for a session that may give way another one is worth its time.
+const SEARCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What all sessions may weigh: a partition weighs 1, and 1 more for each 64 bytes of its topic's name.
 pub const WEIGHT_MAX: usize = 1_000_000;
@@ -81,7 +85,7 @@ enum Kind {
         by_id: bool,
         isolation: Isolation,
     },
-    Incremental(Arc<Mutex<Session>>),
+    Incremental(SharedSession),
 }
 
 /// What of the answer is sent, and under which session.
@@ -92,29 +96,48 @@ pub struct Finish {
     pub included: Vec<bool>,
 }
 
+type SharedSession = Arc<Mutex<Session>>;
+
 struct Held {
-    session: Arc<Mutex<Session>>,
+    session: SharedSession,
     created: Duration,
-    last_used: Duration,
+    last_used_ms: AtomicU64,
     size: usize,
     weight: usize,
 }
 
-/// All sessions of a broker.
+impl Held {
+    fn unused_ms(&self, now: Duration) -> u64 {
+        millis(now).saturating_sub(self.last_used_ms.load(Ordering::Relaxed))
+    }
+}
+
+/// All sessions, and what they weigh together.
+#[derive(Default)]
+struct Entries {
+    by_id: HashMap<i32, Held>,
+    weight: usize,
+    /// Before this no session gives way to one of that size or a smaller one: a search that found none is not repeated for each client that
+    /// comes in vain.
+    in_vain: (u64, usize),
+}
+
+/// All sessions of a broker. A fetch of a session whose partitions stay the same reads the table; only what makes, grows or ends a session
+/// excludes others.
 pub struct SessionCache {
     slots: usize,
     weight_max: usize,
     next_id: AtomicI32,
-    entries: Mutex<HashMap<i32, Held>>,
+    entries: RwLock<Entries>,
 }
 
 impl SessionCache {
     pub fn new(slots: usize) -> SessionCache {
-        SessionCache { slots, weight_max: WEIGHT_MAX, next_id: AtomicI32::new(1), entries: Mutex::new(HashMap::new()) }
+        SessionCache { slots, weight_max: WEIGHT_MAX, next_id: AtomicI32::new(1), entries: RwLock::default() }
     }
 
     pub fn len(&self) -> usize {
-        self.entries.lock().len()
+        self.entries.read().by_id.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -131,9 +154,9 @@ impl SessionCache {
                 INITIAL_EPOCH => Kind::Full { by_id: request.by_id, isolation: request.isolation },
                 _ => Kind::Sessionless,
             };
-            return Ok(FetchPlan { partitions: request.partitions, wait: None, kind });
+            return Ok(FetchPlan { partitions: each_once(request.partitions), wait: None, kind });
         }
-        let session = self.touch(request.session_id, now)?;
+        let (session, known) = self.touch(request.session_id, now).ok_or(SessionError::NotFound)?;
         let mut held = session.lock();
         if held.epoch != request.session_epoch {
             return Err(SessionError::InvalidEpoch);
@@ -155,21 +178,9 @@ impl SessionCache {
             self.remove(id);
             return Ok(FetchPlan { partitions, wait: None, kind: Kind::Sessionless });
         }
-        let mut entries = self.entries.lock();
-        let grows = entries.get(&id).is_some_and(|entry| weight > entry.weight);
-        if grows {
-            let others: usize = entries.iter().filter(|(other, _)| **other != id).map(|(_, e)| e.weight).sum();
-            if others + weight > self.weight_max {
-                let gone = entries.remove(&id);
-                drop(entries);
-                drop(gone);
-                return Err(SessionError::NotFound);
-            }
+        if (size, weight) != known && !self.resize(id, (size, weight)) {
+            return Err(SessionError::NotFound);
         }
-        if let Some(entry) = entries.get_mut(&id) {
-            (entry.size, entry.weight) = (size, weight);
-        }
-        drop(entries);
         Ok(FetchPlan { partitions, wait, kind: Kind::Incremental(session) })
     }
 
@@ -198,15 +209,32 @@ impl SessionCache {
 
     /// Ends a session. It is dropped without the lock: its registration with each of its partitions ends with it.
     fn remove(&self, id: i32) {
-        let gone = self.entries.lock().remove(&id);
+        let gone = self.entries.write().remove(id);
         drop(gone);
     }
 
-    fn touch(&self, id: i32, now: Duration) -> Result<Arc<Mutex<Session>>, SessionError> {
-        let mut entries = self.entries.lock();
-        let entry = entries.get_mut(&id).ok_or(SessionError::NotFound)?;
-        entry.last_used = now;
-        Ok(Arc::clone(&entry.session))
+    /// The session, with the size and the weight that the table knows.
+    fn touch(&self, id: i32, now: Duration) -> Option<(SharedSession, (usize, usize))> {
+        let entries = self.entries.read();
+        let entry = entries.by_id.get(&id)?;
+        entry.last_used_ms.store(millis(now), Ordering::Relaxed);
+        Some((Arc::clone(&entry.session), (entry.size, entry.weight)))
+    }
+
+    /// Another size and weight for a session. False: there is no room for it, and it is gone.
+    fn resize(&self, id: i32, (size, weight): (usize, usize)) -> bool {
+        let mut entries = self.entries.write();
+        let Some(entry) = entries.by_id.get_mut(&id) else { return true };
+        let before = std::mem::replace(&mut entry.weight, weight);
+        entry.size = size;
+        entries.weight = entries.weight - before + weight;
+        if weight <= before || entries.weight <= self.weight_max {
+            return true;
+        }
+        let gone = entries.remove(id);
+        drop(entries);
+        drop(gone);
+        false
     }
 
     fn create(
@@ -227,17 +255,20 @@ impl SessionCache {
         // Both what comes and what goes is large: made before the lock is taken, dropped after it was given back.
         let mut session = Session::new(NO_SESSION, named, partitions, answers);
         let mut gone = Vec::new();
-        let mut entries = self.entries.lock();
-        if !make_room(&mut entries, (self.slots, self.weight_max), (size, weight), now, &mut gone) {
+        let mut entries = self.entries.write();
+        if !entries.make_room((self.slots, self.weight_max), (size, weight), now, &mut gone) {
             drop(entries);
             return None;
         }
         let mut id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-        while id == NO_SESSION || entries.contains_key(&id) {
+        while id == NO_SESSION || entries.by_id.contains_key(&id) {
             id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         }
         session.id = id;
-        entries.insert(id, Held { session: Arc::new(Mutex::new(session)), created: now, last_used: now, size, weight });
+        let session = Arc::new(Mutex::new(session));
+        let last_used_ms = AtomicU64::new(millis(now));
+        entries.weight += weight;
+        entries.by_id.insert(id, Held { session, created: now, last_used_ms, size, weight });
         drop(entries);
         Some(id)
     }
@@ -296,37 +327,61 @@ impl FetchPlan {
     }
 }
 
-/// Makes room within the limits, in number and weight, for a session of so many partitions and such a weight, if that can be done. What had
-/// to go is put into `gone`.
-fn make_room(
-    entries: &mut HashMap<i32, Held>,
-    (slots, weight_max): (usize, usize),
-    (size, weight): (usize, usize),
-    now: Duration,
-    gone: &mut Vec<Held>,
-) -> bool {
-    let is_full = |entries: &HashMap<i32, Held>| {
-        entries.len() >= slots || entries.values().map(|entry| entry.weight).sum::<usize>() + weight > weight_max
-    };
-    while is_full(entries) {
-        let Some(victim) = victim(entries, size, now).and_then(|id| entries.remove(&id)) else { return false };
-        gone.push(victim);
+impl Entries {
+    fn remove(&mut self, id: i32) -> Option<Held> {
+        let gone = self.by_id.remove(&id)?;
+        self.weight -= gone.weight;
+        Some(gone)
     }
-    true
+
+    /// Makes room within the limits, in number and weight, for a session of so many partitions and such a weight, if that can be done. What
+    /// had to go is put into `gone`.
+    fn make_room(
+        &mut self,
+        (slots, weight_max): (usize, usize),
+        (size, weight): (usize, usize),
+        now: Duration,
+        gone: &mut Vec<Held>,
+    ) -> bool {
+        while self.by_id.len() >= slots || self.weight + weight > weight_max {
+            if millis(now) < self.in_vain.0 && size <= self.in_vain.1 {
+                return false;
+            }
+            let Some(victim) = self.victim(size, now) else { return false };
+            gone.extend(self.remove(victim));
+        }
+        true
+    }
+
+    /// The session that gives way to one of `size` partitions, if one of the present ones may go.
+    fn victim(&mut self, size: usize, now: Duration) -> Option<i32> {
+        let limit = Duration::from_millis(EVICTION_MS);
+        let unused = self.by_id.iter().max_by_key(|(_, entry)| entry.unused_ms(now));
+        let unused = unused.filter(|(_, entry)| entry.unused_ms(now) > EVICTION_MS);
+        let old = |entry: &Held| now.saturating_sub(entry.created) > limit;
+        let smaller = || {
+            let smaller = self.by_id.iter().filter(|(_, entry)| entry.size < size && old(entry));
+            smaller.min_by_key(|(_, entry)| entry.size)
+        };
+        let victim = unused.or_else(smaller).map(|(id, _)| *id);
+        if victim.is_none() {
+            self.in_vain = (millis(now + SEARCH_AGAIN_AFTER), size);
+        }
+        victim
+    }
 }
 
-/// The session that gives way to one of `size` partitions, if one of the present ones may go.
-fn victim(entries: &HashMap<i32, Held>, size: usize, now: Duration) -> Option<i32> {
-    let limit = Duration::from_millis(EVICTION_MS);
-    let oldest =
-        entries.iter().min_by_key(|(_, e)| e.last_used).filter(|(_, e)| now.saturating_sub(e.last_used) > limit);
-    let smaller = || {
-        entries
-            .iter()
-            .filter(|(_, e)| e.size < size && now.saturating_sub(e.created) > limit)
-            .min_by_key(|(_, e)| e.size)
-    };
-    oldest.or_else(smaller).map(|(id, _)| *id)
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Of a partition that is named twice the last mention counts, at the place of the first.
+fn each_once(partitions: Vec<(PartitionKey, Wanted)>) -> Vec<(PartitionKey, Wanted)> {
+    if partitions.len() < 2 {
+        return partitions;
+    }
+    let distinct: IndexMap<PartitionKey, Wanted> = partitions.into_iter().collect();
+    distinct.into_iter().collect()
 }
 
 /// Epochs run from 1 to `i32::MAX` and begin again with 1.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use indexmap::map::Entry;
 use mainstem_broker::{FetchWait, FetchWaiters, Isolation};
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId};
 
@@ -179,17 +178,17 @@ impl Session {
     }
 
     pub fn apply(&mut self, partitions: Vec<(PartitionKey, Wanted)>, forgotten: &[PartitionKey]) {
+        let mut guess = 0;
         for (key, wanted) in partitions {
-            let weight = key.weight();
-            match self.partitions.entry(key) {
-                Entry::Occupied(mut known) if known.get().wanted != wanted => {
-                    known.get_mut().wanted = wanted;
-                    known.get_mut().quiet_at = None;
+            match find(&mut self.partitions, &mut guess, &key) {
+                Some(known) if known.wanted != wanted => {
+                    known.wanted = wanted;
+                    known.quiet_at = None;
                 }
-                Entry::Occupied(_) => {}
-                Entry::Vacant(place) => {
-                    place.insert(Cached::new(wanted, self.turn));
-                    self.weight += weight;
+                Some(_) => {}
+                None => {
+                    self.weight += key.weight();
+                    self.partitions.insert(key, Cached::new(wanted, self.turn));
                 }
             }
         }
@@ -220,8 +219,10 @@ impl Session {
 
     /// Remembers what a look saw that is not answered.
     pub fn saw(&mut self, looked_at: &[(PartitionKey, Wanted)], answers: &[Answered]) {
+        let mut guess = 0;
         for ((key, wanted), answer) in looked_at.iter().zip(answers) {
-            if let Some(cached) = self.partitions.get_mut(key).filter(|cached| cached.wanted == *wanted) {
+            let cached = find(&mut self.partitions, &mut guess, key);
+            if let Some(cached) = cached.filter(|cached| cached.wanted == *wanted) {
                 self.registrations += u64::from(cached.saw(answer));
             }
         }
@@ -230,8 +231,9 @@ impl Session {
     pub fn answer(&mut self, looked_at: &[(PartitionKey, Wanted)], answers: &[Answered]) -> Vec<bool> {
         let served = self.turn + 1;
         let mut included = Vec::with_capacity(looked_at.len());
-        for ((key, _), answer) in looked_at.iter().zip(answers) {
-            let Some(cached) = self.partitions.get_mut(key) else {
+        let mut guess = 0;
+        for ((key, wanted), answer) in looked_at.iter().zip(answers) {
+            let Some(cached) = find(&mut self.partitions, &mut guess, key) else {
                 included.push(true);
                 continue;
             };
@@ -243,8 +245,23 @@ impl Session {
                 (cached.turn, self.turn) = (served, served);
             }
             included.push(news);
+            if cached.wanted == *wanted {
+                self.registrations += u64::from(cached.saw(answer));
+            }
         }
-        self.saw(looked_at, answers);
         included
     }
+}
+
+/// The partition of a key. A client names its partitions in the order in which it named them before, and looks follow it: `guess`, the place
+/// behind the one that was found last, nearly always saves the hash.
+fn find<'p>(
+    partitions: &'p mut IndexMap<PartitionKey, Cached>,
+    guess: &mut usize,
+    key: &PartitionKey,
+) -> Option<&'p mut Cached> {
+    let is_there = partitions.get_index(*guess).is_some_and(|(there, _)| there == key);
+    let place = if is_there { *guess } else { partitions.get_index_of(key)? };
+    *guess = place + 1;
+    partitions.get_index_mut(place).map(|(_, cached)| cached)
 }

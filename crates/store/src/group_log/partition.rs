@@ -20,7 +20,7 @@ use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::partition_log::durability::{self, Durability};
 use crate::partition_log::producers::Producer;
-use crate::partition_log::{LogEnds, LogPositions, ProducerSummary};
+use crate::partition_log::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
 
 /// One partition of a [`super::GroupLog`].
 #[derive(Debug)]
@@ -106,6 +106,16 @@ impl GroupPartition {
             durable_end: self.durability.end().min(state.next_offset),
             log_end: state.next_offset,
             first_open_transaction: state.producers.first_open(),
+        }
+    }
+
+    /// Under one lock: every fetch asks.
+    pub fn read_positions(&self, high_watermark: Offset) -> ReadPositions {
+        let mut state = self.state.lock();
+        ReadPositions {
+            log_start: state.log_start,
+            log_end: state.next_offset,
+            first_unstable: state.producers.first_unstable(high_watermark),
         }
     }
 

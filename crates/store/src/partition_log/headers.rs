@@ -1,5 +1,6 @@
 //! Going over the headers of a segment file, without its payloads.
 
+use std::cell::Cell;
 use std::io;
 
 use mainstem_env::File;
@@ -40,7 +41,8 @@ pub(crate) fn walk_with(
     end: u64,
     mut visit: impl FnMut(u64, &BatchHeader) -> Step,
 ) -> io::Result<Walked> {
-    let mut buffer = [0u8; WALK_BYTES];
+    let mut kept = KeptBuffer::take();
+    let buffer = &mut kept.0;
     let (mut buffer_at, mut filled) = (start, 0);
     let mut position = start;
     while position < end {
@@ -61,6 +63,28 @@ pub(crate) fn walk_with(
         position = next;
     }
     Ok(Walked::Whole)
+}
+
+thread_local! {
+    static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A buffer that a thread keeps from one walk to the next: most walks look at a few headers, and clearing a new one takes longer than that.
+struct KeptBuffer(Vec<u8>);
+
+impl KeptBuffer {
+    /// A walk within a walk gets a new one.
+    fn take() -> KeptBuffer {
+        let mut buffer = KEPT.take();
+        buffer.resize(WALK_BYTES, 0);
+        KeptBuffer(buffer)
+    }
+}
+
+impl Drop for KeptBuffer {
+    fn drop(&mut self) {
+        KEPT.set(std::mem::take(&mut self.0));
+    }
 }
 
 /// The header at a position, if there is a plausible one.

@@ -126,6 +126,16 @@ impl PartitionLog {
         }
     }
 
+    /// Under one lock: every fetch asks.
+    pub fn read_positions(&self, high_watermark: Offset) -> ReadPositions {
+        let mut state = self.state.lock();
+        ReadPositions {
+            log_start: state.log_start,
+            log_end: state.next_offset,
+            first_unstable: state.producers.first_unstable(high_watermark),
+        }
+    }
+
     pub fn log_start(&self) -> Offset {
         self.state.lock().log_start
     }

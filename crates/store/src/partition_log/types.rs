@@ -107,6 +107,15 @@ pub struct LogPositions {
     pub first_open_transaction: Option<Offset>,
 }
 
+/// What readers are told of a log, taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadPositions {
+    pub log_start: Offset,
+    pub log_end: Offset,
+    /// First offset of the oldest transaction that is undecided below the high watermark that was given.
+    pub first_unstable: Option<Offset>,
+}
+
 /// Where a log ends: `acknowledged ≤ log end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
