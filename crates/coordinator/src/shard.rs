@@ -5,6 +5,7 @@ mod membership;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mainstem_types::{Offset, ProducerId};
 
@@ -145,7 +146,7 @@ impl GroupShard {
         }
         self.loaded = true;
         let first_sweep_ms = self.config.offsets_retention_check_interval_ms.max(1);
-        self.timers.schedule(TimerKey::OffsetExpiry, now.monotonic_ms.saturating_add(first_sweep_ms));
+        self.timers.schedule(TimerKey::OffsetExpiry, now.after_ms(first_sweep_ms));
         outcome
     }
 
@@ -203,13 +204,13 @@ impl GroupShard {
     }
 
     /// When [`GroupShard::poll_timer`] should be called next, on the monotonic clock.
-    pub fn next_deadline_ms(&self) -> Option<u64> {
-        self.timers.next_deadline_ms()
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.timers.next_deadline()
     }
 
     /// Fires the earliest timer that is due; `None`: none is.
     pub fn poll_timer(&mut self, now: Now) -> Option<Outcome> {
-        let key = self.timers.pop_due(now.monotonic_ms)?;
+        let key = self.timers.pop_due(now.monotonic)?;
         let mut outcome = Outcome::default();
         match key {
             TimerKey::Session { group, member } => {
@@ -227,8 +228,8 @@ impl GroupShard {
                 }
                 if !outcome.records.is_empty() {
                     // Once more, in case they cannot be appended.
-                    let again_ms = now.monotonic_ms.saturating_add(self.config.foreign_session_timeout_ms.max(1));
-                    self.timers.schedule(TimerKey::ForeignMember { group, member }, again_ms);
+                    let again = now.after_ms(self.config.foreign_session_timeout_ms.max(1));
+                    self.timers.schedule(TimerKey::ForeignMember { group, member }, again);
                 }
             }
             TimerKey::OffsetExpiry => outcome = self.expire_offsets(now),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a deadline is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,15 +22,15 @@ pub(crate) enum TimerKey {
 /// The pending deadlines of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    by_deadline: BTreeMap<(u64, u64), TimerKey>,
-    by_key: HashMap<TimerKey, (u64, u64)>,
+    by_deadline: BTreeMap<(Duration, u64), TimerKey>,
+    by_key: HashMap<TimerKey, (Duration, u64)>,
     next_sequence: u64,
 }
 
 impl Timers {
-    pub(crate) fn schedule(&mut self, key: TimerKey, deadline_ms: u64) {
+    pub(crate) fn schedule(&mut self, key: TimerKey, deadline: Duration) {
         self.cancel(&key);
-        let slot = (deadline_ms, self.next_sequence);
+        let slot = (deadline, self.next_sequence);
         self.next_sequence += 1;
         self.by_key.insert(key.clone(), slot);
         self.by_deadline.insert(slot, key);
@@ -41,14 +42,14 @@ impl Timers {
         }
     }
 
-    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.by_deadline.keys().next().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes the earliest timer that is due.
-    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<TimerKey> {
+    /// Takes the earliest timer that is due: a deadline is due at its own moment, not after it.
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<TimerKey> {
         let slot = *self.by_deadline.keys().next()?;
-        if slot.0 > now_ms {
+        if slot.0 > now {
             return None;
         }
         let key = self.by_deadline.remove(&slot)?;
@@ -65,29 +66,33 @@ mod tests {
         TimerKey::Join { group: group.into() }
     }
 
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[test]
     fn timers_fire_by_deadline_then_by_order_of_scheduling() {
         let mut timers = Timers::default();
-        timers.schedule(join("late"), 20);
-        timers.schedule(join("first"), 10);
-        timers.schedule(join("second"), 10);
-        assert_eq!(timers.next_deadline_ms(), Some(10));
-        assert_eq!(timers.pop_due(9), None);
-        assert_eq!(timers.pop_due(10), Some(join("first")));
-        assert_eq!(timers.pop_due(10), Some(join("second")));
-        assert_eq!(timers.pop_due(19), None);
-        assert_eq!(timers.pop_due(25), Some(join("late")));
-        assert_eq!(timers.next_deadline_ms(), None);
+        timers.schedule(join("late"), ms(20));
+        timers.schedule(join("first"), ms(10));
+        timers.schedule(join("second"), ms(10));
+        assert_eq!(timers.next_deadline(), Some(ms(10)));
+        assert_eq!(timers.pop_due(ms(9)), None);
+        assert_eq!(timers.pop_due(ms(10)), Some(join("first")));
+        assert_eq!(timers.pop_due(ms(10)), Some(join("second")));
+        assert_eq!(timers.pop_due(ms(19)), None);
+        assert_eq!(timers.pop_due(ms(25)), Some(join("late")));
+        assert_eq!(timers.next_deadline(), None);
     }
 
     #[test]
     fn scheduling_a_key_again_moves_it_and_cancelling_removes_it() {
         let mut timers = Timers::default();
-        timers.schedule(join("g"), 10);
-        timers.schedule(join("g"), 30);
-        assert_eq!(timers.pop_due(20), None);
+        timers.schedule(join("g"), ms(10));
+        timers.schedule(join("g"), ms(30));
+        assert_eq!(timers.pop_due(ms(20)), None);
         timers.cancel(&join("g"));
-        assert_eq!(timers.next_deadline_ms(), None);
+        assert_eq!(timers.next_deadline(), None);
         assert!(timers.by_key.is_empty() && timers.by_deadline.is_empty());
     }
 }

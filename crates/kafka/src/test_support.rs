@@ -51,6 +51,7 @@ enum Target {
 pub struct Here {
     pub door: Arc<Door>,
     pub fs: MemFs,
+    pub clock: Arc<ManualClock>,
     connection: Arc<Connection>,
     runtime: tokio::runtime::Runtime,
 }
@@ -68,13 +69,13 @@ impl TestDoor {
         let properties: BTreeMap<String, String> = all.map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let config = BrokerConfig::parse(&properties).unwrap();
         let clock = Arc::new(ManualClock::at(TimestampMs(START_MS)));
-        let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+        let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
         let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
         let door = Arc::new(Door::new(broker));
         let info = ConnectionInfo { peer: "127.0.0.1:50000".parse().unwrap(), listener: "PLAINTEXT".into() };
         let connection = Arc::new(door.connection(info));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        TestDoor { target: Target::Here(Box::new(Here { door, fs, connection, runtime })) }
+        TestDoor { target: Target::Here(Box::new(Here { door, fs, clock, connection, runtime })) }
     }
 
     /// A broker with default settings: a new one in memory, or the peer that the environment names.

@@ -45,15 +45,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// When an operation comes. Rounded up: what is to be waited from now on is not over too early.
     fn now(&self) -> Now {
-        let monotonic_ms = self.clock.monotonic().as_nanos().div_ceil(1_000_000) as u64;
-        Now { monotonic_ms, wall: self.clock.wall_ms() }
-    }
-
-    /// Up to when timers are due.
-    fn timers_now(&self) -> Now {
-        Now { monotonic_ms: self.clock.monotonic().as_millis() as u64, wall: self.clock.wall_ms() }
+        Now { monotonic: self.clock.monotonic(), wall: self.clock.wall_ms() }
     }
 
     fn token(&self) -> ReplyToken {
@@ -182,16 +175,17 @@ impl Groups {
 
     pub fn heartbeat(&self, request: &HeartbeatRequest<'_>) -> Result<(), GroupError> {
         let shard = self.shard(request.group_id)?;
-        shard.with(|machine| machine.heartbeat(request, self.shared.now()))
+        let now = self.shared.now();
+        shard.look(now, |machine| machine.heartbeat(request, now))
     }
 
     /// Offsets of one group.
     pub fn fetch_offsets(&self, request: &OffsetFetchRequest<'_>) -> Result<Vec<FetchedTopic>, GroupError> {
-        self.shard(request.group_id)?.with(|machine| machine.offset_fetch(request))
+        self.shard(request.group_id)?.look(self.shared.now(), |machine| machine.offset_fetch(request))
     }
 
     pub fn describe(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
-        self.shard(group_id)?.with(|machine| machine.describe_group(group_id))
+        self.shard(group_id)?.look(self.shared.now(), |machine| machine.describe_group(group_id))
     }
 
     /// All groups in one of `states` and of one of `types`; empty lists ask for all.
@@ -199,7 +193,7 @@ impl Groups {
         let Some(shards) = self.shared.shards.load_full() else { return Ok(Vec::new()) };
         let mut all = Vec::new();
         for shard in shards.iter() {
-            all.extend(shard.with(|machine| machine.list_groups(states, types))?);
+            all.extend(shard.look(self.shared.now(), |machine| machine.list_groups(states, types))?);
         }
         Ok(all)
     }
@@ -231,29 +225,5 @@ impl Groups {
         if let Some(shards) = self.shared.shards.swap(None) {
             shards.iter().for_each(|shard| shard.unload(self.shared.now()));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_wait_that_begins_within_a_millisecond_is_not_over_too_early() {
-        let clock = Arc::new(mainstem_env::ManualClock::at(mainstem_types::TimestampMs(0)));
-        clock.advance(Duration::from_micros(10_900));
-        let shared = Shared {
-            clock: clock.clone(),
-            config: GroupConfig::default(),
-            shards: ArcSwapOption::empty(),
-            next_token: AtomicU64::new(0),
-        };
-        let deadline_ms = shared.now().monotonic_ms + 200;
-        clock.advance(Duration::from_millis(199));
-        assert!(shared.timers_now().monotonic_ms < deadline_ms);
-        clock.advance(Duration::from_millis(2));
-        assert!(shared.timers_now().monotonic_ms >= deadline_ms);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use mainstem_coordinator::{
@@ -78,7 +79,14 @@ impl Shard {
         self.partition.log().log_end() == self.partition.log().log_start()
     }
 
-    /// Reads from the machine, or changes what no record holds.
+    /// Reads from the machine as it is after everything that is due, or changes what no record holds.
+    pub fn look<T>(&self, now: Now, operation: impl FnOnce(&mut GroupShard) -> T) -> T {
+        let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
+        operation(&mut state.machine)
+    }
+
+    /// The machine as it is, whatever is due.
     pub fn with<T>(&self, operation: impl FnOnce(&mut GroupShard) -> T) -> T {
         operation(&mut self.state.lock().machine)
     }
@@ -89,13 +97,14 @@ impl Shard {
         token: ReplyToken,
         now: Now,
         operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Outcome,
-    ) -> (Pending, Option<u64>) {
+    ) -> (Pending, Option<Duration>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
         state.waiting.insert(token, sender);
         let outcome = operation(&mut state.machine, token, now);
         self.settle(&mut state, outcome, now);
-        (Pending { receiver }, state.machine.next_deadline_ms())
+        (Pending { receiver }, state.machine.next_deadline())
     }
 
     /// Runs an operation in several parts, whose answer comes with the last. If a part cannot be appended, the rest has failed with it.
@@ -104,9 +113,10 @@ impl Shard {
         token: ReplyToken,
         now: Now,
         operation: impl FnOnce(&mut GroupShard, ReplyToken) -> Vec<Outcome>,
-    ) -> (Pending, Option<u64>) {
+    ) -> (Pending, Option<Duration>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
         state.waiting.insert(token, sender);
         let mut failed = None;
         for part in operation(&mut state.machine, token) {
@@ -116,12 +126,13 @@ impl Shard {
             };
             failed = failed.or(self.settle(&mut state, part, now));
         }
-        (Pending { receiver }, state.machine.next_deadline_ms())
+        (Pending { receiver }, state.machine.next_deadline())
     }
 
     /// Runs an operation that has several outcomes and is answered to nobody here.
     pub fn run(&self, now: Now, operation: impl FnOnce(&mut GroupShard, Now) -> Vec<Outcome>) {
         let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
         for outcome in operation(&mut state.machine, now) {
             self.settle(&mut state, outcome, now);
         }
@@ -133,13 +144,17 @@ impl Shard {
         self.settle(&mut state, outcome, now);
     }
 
-    /// Fires what is due; gives the next deadline.
-    pub fn poll(&self, now: Now) -> Option<u64> {
-        let mut state = self.state.lock();
+    fn fire_due(&self, state: &mut State, now: Now) {
         while let Some(outcome) = state.machine.poll_timer(now) {
-            self.settle(&mut state, outcome, now);
+            self.settle(state, outcome, now);
         }
-        state.machine.next_deadline_ms()
+    }
+
+    /// Fires what is due; gives the next deadline.
+    pub fn poll(&self, now: Now) -> Option<Duration> {
+        let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
+        state.machine.next_deadline()
     }
 
     pub fn unload(&self, now: Now) {

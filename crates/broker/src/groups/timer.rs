@@ -12,7 +12,7 @@ use super::Shared;
 /// When the thread wakes next.
 struct Plan {
     /// On the monotonic clock; `None` sleeps until somebody calls.
-    wake_ms: Option<u64>,
+    wake: Option<Duration>,
     stopped: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Waker(Arc<Inner>);
 impl Waker {
     /// Makes the thread look at all shards now.
     pub fn look(&self) {
-        self.0.plan.lock().wake_ms = Some(0);
+        self.0.plan.lock().wake = Some(Duration::ZERO);
         self.0.changed.notify_one();
     }
 }
@@ -41,7 +41,7 @@ pub(super) struct TimerThread {
 impl TimerThread {
     pub fn start(shared: Arc<Shared>) -> io::Result<TimerThread> {
         let inner =
-            Arc::new(Inner { plan: Mutex::new(Plan { wake_ms: None, stopped: false }), changed: Condvar::new() });
+            Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() });
         let own = Arc::clone(&inner);
         let thread = Worker::start("group-timer", move |_| run(&own, &shared))?;
         Ok(TimerThread { inner, thread })
@@ -56,11 +56,11 @@ impl TimerThread {
     }
 
     /// A shard's earliest deadline may have become earlier than what the thread sleeps for.
-    pub fn look_at(&self, deadline_ms: Option<u64>) {
-        let Some(deadline_ms) = deadline_ms else { return };
+    pub fn look_at(&self, deadline: Option<Duration>) {
+        let Some(deadline) = deadline else { return };
         let mut plan = self.inner.plan.lock();
-        if plan.wake_ms.is_none_or(|wake| deadline_ms < wake) {
-            plan.wake_ms = Some(deadline_ms);
+        if plan.wake.is_none_or(|wake| deadline < wake) {
+            plan.wake = Some(deadline);
             self.inner.changed.notify_one();
         }
     }
@@ -86,23 +86,23 @@ fn run(inner: &Inner, shared: &Shared) {
                 if plan.stopped {
                     return;
                 }
-                let now_ms = shared.timers_now().monotonic_ms;
-                match plan.wake_ms {
-                    Some(wake_ms) if wake_ms <= now_ms => break,
-                    Some(wake_ms) => {
-                        inner.changed.wait_for(&mut plan, Duration::from_millis(wake_ms - now_ms));
+                let now = shared.now().monotonic;
+                match plan.wake {
+                    Some(wake) if wake <= now => break,
+                    Some(wake) => {
+                        inner.changed.wait_for(&mut plan, wake - now);
                     }
                     None => inner.changed.wait(&mut plan),
                 }
             }
-            plan.wake_ms = None;
+            plan.wake = None;
         }
         let earliest = shared
             .shards
             .load_full()
-            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.timers_now())).min());
+            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.now())).min());
         let mut plan = inner.plan.lock();
         // Somebody may have asked for an earlier look meanwhile.
-        plan.wake_ms = [plan.wake_ms, earliest].into_iter().flatten().min();
+        plan.wake = [plan.wake, earliest].into_iter().flatten().min();
     }
 }

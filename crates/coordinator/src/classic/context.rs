@@ -38,7 +38,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn schedule(&mut self, key: TimerKey, delay_ms: u64) {
-        self.timers.schedule(key, self.now.monotonic_ms.saturating_add(delay_ms));
+        self.timers.schedule(key, self.now.after_ms(delay_ms));
     }
 
     /// Starts a member's session anew.

@@ -48,7 +48,7 @@ impl GroupShard {
             }
         }
         let again_ms = if unfinished.is_some() { 1 } else { self.config.offsets_retention_check_interval_ms.max(1) };
-        self.timers.schedule(TimerKey::OffsetExpiry, now.monotonic_ms.saturating_add(again_ms));
+        self.timers.schedule(TimerKey::OffsetExpiry, now.after_ms(again_ms));
         self.expiry_cursor = unfinished;
         outcome
     }

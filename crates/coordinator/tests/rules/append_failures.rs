@@ -1,5 +1,7 @@
 //! What is promised only with a record, fails without it; and the group is as it was, or rebalances.
 
+use std::time::Duration;
+
 use mainstem_coordinator::{AppendFailure, GroupConfig, GroupError, Reply};
 use mainstem_types::Offset;
 
@@ -13,7 +15,7 @@ fn a_group_whose_creation_is_not_stored_does_not_exist_and_its_joins_fail() {
         let join = Join { requires_known_member_id, ..Join::default() };
         assert_eq!(bed.join_now(&join), Err(GroupError::CoordinatorNotAvailable));
         assert_eq!(bed.state(), "Dead");
-        assert_eq!(bed.shard.next_deadline_ms(), Some(bed.now().monotonic_ms + 600_000), "only the sweep is left");
+        assert_eq!(bed.shard.next_deadline(), Some(bed.now().monotonic + Duration::from_secs(600)), "only the sweep is left");
         let (ids, generation) = bed.stable_group(1);
         assert_eq!(bed.heartbeat(&ids[0], generation), Ok(()));
     }
@@ -98,14 +100,14 @@ fn a_sweep_that_is_not_stored_is_made_again() {
 fn a_deletion_that_is_not_stored_leaves_the_group_as_it_was() {
     let mut bed = Bed::new();
     assert!(bed.join_now(&Join { requires_known_member_id: true, ..Join::default() }).is_err());
-    let session_ends = bed.shard.next_deadline_ms();
+    let session_ends = bed.shard.next_deadline();
     bed.fail_next_append = Some(AppendFailure::NotReplicated);
     let token = bed.token();
     for outcome in bed.shard.delete_group(token, "group") {
         bed.run(outcome);
     }
     assert_eq!(bed.answers[&token], Reply::DeleteGroup(Err(GroupError::CoordinatorNotAvailable)));
-    assert_eq!((bed.state(), bed.shard.next_deadline_ms()), ("Empty", session_ends));
+    assert_eq!((bed.state(), bed.shard.next_deadline()), ("Empty", session_ends));
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn a_shard_that_goes_answers_what_is_parked_and_then_refuses() {
     let now = bed.now();
     let answers = bed.shard.unload(now);
     assert_eq!(answers, [(leader, Reply::Join(Err(GroupError::NotCoordinator)))]);
-    assert_eq!(bed.shard.next_deadline_ms(), None);
+    assert_eq!(bed.shard.next_deadline(), None);
     assert_eq!(bed.join_now(&Join::default()), Err(GroupError::CoordinatorLoadInProgress));
 }
 

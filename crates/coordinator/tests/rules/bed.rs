@@ -1,6 +1,7 @@
 //! A shard with a log, a clock and clients: runs outcomes as a broker would, and watches over the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use mainstem_coordinator::{
     AppendFailure, CommitPartition, CommitTopic, CommittedTopic, FetchTopic, FetchedPartition, FetchedTopic,
@@ -11,6 +12,7 @@ use mainstem_coordinator::{
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId};
 
 pub const GROUP: &str = "group";
+const CLOCK_START: Duration = Duration::from_secs(5_000);
 pub const WALL_START_MS: i64 = 1_700_000_000_000;
 
 /// What the log holds.
@@ -81,7 +83,7 @@ pub struct Bed {
     pub parked: BTreeSet<ReplyToken>,
     pub fail_next_append: Option<AppendFailure>,
     config: GroupConfig,
-    elapsed_ms: u64,
+    elapsed: Duration,
     next_token: u64,
 }
 
@@ -98,7 +100,7 @@ impl Bed {
             parked: BTreeSet::new(),
             fail_next_append: None,
             config,
-            elapsed_ms: 0,
+            elapsed: Duration::ZERO,
             next_token: 0,
         };
         let outcome = bed.shard.loaded(bed.now());
@@ -107,8 +109,8 @@ impl Bed {
     }
 
     pub fn now(&self) -> Now {
-        let wall = TimestampMs(WALL_START_MS + self.elapsed_ms as i64);
-        Now { monotonic_ms: 5_000_000 + self.elapsed_ms, wall }
+        let wall = TimestampMs(WALL_START_MS + self.elapsed.as_millis() as i64);
+        Now { monotonic: CLOCK_START + self.elapsed, wall }
     }
 
     pub fn token(&mut self) -> ReplyToken {
@@ -149,14 +151,28 @@ impl Bed {
 
     /// Lets time pass, and every timer fire at its moment.
     pub fn pass_ms(&mut self, ms: u64) {
-        let end_ms = self.elapsed_ms + ms;
-        while let Some(deadline) = self.shard.next_deadline_ms().filter(|d| *d <= 5_000_000 + end_ms) {
-            self.elapsed_ms = self.elapsed_ms.max(deadline - 5_000_000);
-            while let Some(outcome) = self.shard.poll_timer(self.now()) {
-                self.run(outcome);
-            }
+        self.pass(Duration::from_millis(ms));
+    }
+
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.elapsed + time;
+        while let Some(deadline) = self.shard.next_deadline().filter(|d| *d <= CLOCK_START + end) {
+            self.elapsed = self.elapsed.max(deadline - CLOCK_START);
+            self.fire_due();
         }
-        self.elapsed_ms = end_ms;
+        self.elapsed = end;
+    }
+
+    /// Lets time pass without a look at the timers.
+    pub fn skip(&mut self, time: Duration) {
+        self.elapsed += time;
+    }
+
+    /// Fires what is due, as a broker does before each operation.
+    pub fn fire_due(&mut self) {
+        while let Some(outcome) = self.shard.poll_timer(self.now()) {
+            self.run(outcome);
+        }
     }
 
     /// A new shard out of the log; the old one's parked requests are answered.

@@ -219,7 +219,7 @@ impl World {
         for name in ["first", "second"] {
             let Ok(group) = self.bed.shard.describe_group(name) else { continue };
             let waits = matches!(group.state, GroupState::PreparingRebalance | GroupState::CompletingRebalance);
-            assert!(!waits || self.bed.shard.next_deadline_ms().is_some(), "{name} waits for nothing");
+            assert!(!waits || self.bed.shard.next_deadline().is_some(), "{name} waits for nothing");
             assert_eq!(group.state == GroupState::Empty, group.members.is_empty() && !waits, "{group:?}");
         }
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use mainstem_env::CrashPolicy;
 use mainstem_kafka_wire::ErrorCode;
 
@@ -41,6 +43,21 @@ fn row_59_a_group_with_members_stays() {
     let mut results = delete(&kafka, 3, &[&group, &empty]);
     results.sort();
     assert_eq!(results, [(empty, ErrorCode::NONE), (group, ErrorCode::NON_EMPTY_GROUP)]);
+}
+
+/// No thread fires a timer here: the clock moves without anybody being woken.
+#[test]
+fn a_session_that_ended_just_now_has_ended_for_whoever_asks() {
+    let kafka = TestDoor::start(&[("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "3")]);
+    kafka.serve_groups();
+    kafka.create("topic", 1);
+    // A moment within a millisecond.
+    kafka.here().clock.advance(Duration::from_micros(1_900));
+    kafka.join_alone("group", &["topic"]);
+    kafka.here().clock.advance(Duration::from_micros(30_000_000 - 1));
+    assert_eq!(delete(&kafka, 3, &["group"]), [("group".to_owned(), ErrorCode::NON_EMPTY_GROUP)]);
+    kafka.here().clock.advance(Duration::from_micros(1));
+    assert_eq!(delete(&kafka, 3, &["group"]), [("group".to_owned(), ErrorCode::NONE)]);
 }
 
 #[test]
