@@ -10,14 +10,12 @@ use mainstem_metadata::controller::{
     TopicRef, UnregisterBrokerError, UpdateFeaturesError, offsets_topic,
 };
 
-use mainstem_types::PartitionIndex;
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, PartitionIndex, is_internal_topic};
 
 use crate::apply::own_partitions;
 use crate::broker::Broker;
 use crate::controller_thread::ControllerError;
-use crate::groups::OFFSETS_TOPIC;
 use crate::start::random_id;
-use crate::topics::is_internal;
 
 impl Broker {
     /// One result a topic, in the order of `topics`.
@@ -120,12 +118,12 @@ impl Broker {
     /// Of the internal topics only that of the offsets is made this way: this broker has no use for the others.
     pub async fn auto_create_topics(&self, names: Vec<String>) -> Vec<(String, CreateTopicError)> {
         let mut names: BTreeSet<String> = names.into_iter().collect();
-        if names.remove(OFFSETS_TOPIC)
+        if names.remove(CONSUMER_OFFSETS_TOPIC)
             && let Err(error) = self.create_offsets_topic().await
         {
             tracing::warn!("the offsets topic cannot be created: {error}");
         }
-        let topics: Vec<NewTopic> = names.iter().filter(|name| !is_internal(name)).map(NewTopic::named).collect();
+        let topics: Vec<NewTopic> = names.iter().filter(|name| !is_internal_topic(name)).map(NewTopic::named).collect();
         if topics.is_empty() {
             return Vec::new();
         }

@@ -54,22 +54,25 @@ fn what_cannot_be_created_by_use_is_returned_with_the_reason() {
 #[test]
 fn of_the_internal_topics_only_that_of_the_offsets_is_created_by_use() {
     let broker = start(&MemFs::new(), &[("offsets.topic.num.partitions", "4")]);
-    let internal = ["__transaction_state", "__share_group_state", OFFSETS_TOPIC];
+    let internal = ["__transaction_state", "__share_group_state", CONSUMER_OFFSETS_TOPIC];
     assert_eq!(wait(broker.auto_create_topics(names(&internal))), []);
-    assert_eq!(broker.topics().iter().map(|topic| topic.name.to_string()).collect::<Vec<_>>(), [OFFSETS_TOPIC]);
+    assert_eq!(
+        broker.topics().iter().map(|topic| topic.name.to_string()).collect::<Vec<_>>(),
+        [CONSUMER_OFFSETS_TOPIC]
+    );
     broker.shutdown();
 }
 
 #[test]
 fn the_offsets_topic_is_created_once_compacted_and_served_at_once() {
     let broker = start(&MemFs::new(), &[("offsets.topic.num.partitions", "4")]);
-    assert!(!broker.groups().is_available());
+    assert!(!broker.consumer_groups().is_available());
     for _ in 0..2 {
         wait(broker.create_offsets_topic()).unwrap();
         let topics = broker.topics();
-        let topic = topics.by_name(OFFSETS_TOPIC).unwrap();
+        let topic = topics.by_name(CONSUMER_OFFSETS_TOPIC).unwrap();
         assert_eq!((topic.partitions.len(), topic.config.cleanup_compact), (4, true));
-        assert!(broker.groups().is_available());
+        assert!(broker.consumer_groups().is_available());
     }
     broker.shutdown();
 }

@@ -10,10 +10,9 @@ use std::time::Duration;
 use mainstem_metadata::config::{BrokerConfig, TopicConfig};
 use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage};
 use mainstem_store::{LogConfig, NewLog, OpenError, PartitionLog, TopicLog};
-use mainstem_types::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
 
 use crate::grouped::{grouped, grouping};
-use crate::groups::OFFSETS_TOPIC;
 use crate::partition::{Partition, PartitionStart};
 use crate::settings::log_config;
 use crate::state::State;
@@ -41,17 +40,30 @@ impl State {
         self.image.store(Arc::new(image.clone()));
         if !delta.topics_deleted.is_empty() {
             let names: Vec<&str> = delta.topics_deleted.values().map(String::as_str).collect();
-            self.groups.topics_deleted(&names);
+            if names.contains(&CONSUMER_OFFSETS_TOPIC) {
+                self.consumer_groups.topic_deleted();
+            }
+            self.consumer_groups.topics_deleted(&names);
         }
-        self.serve_groups();
+        let offsets_topic = image.topic_id(CONSUMER_OFFSETS_TOPIC);
+        if offsets_topic.is_some_and(|id| touched.contains(&id)) {
+            self.follow_offsets_topic(image);
+        }
     }
 
-    /// The offsets topic has appeared, or the node starts with it.
-    pub(crate) fn serve_groups(&self) {
-        if let Some(topic) = self.topics.load().by_name(OFFSETS_TOPIC)
-            && let Err(error) = self.groups.serve(&topic.partitions)
-        {
-            tracing::error!("groups cannot be served: {error}");
+    /// Coordinators live where their partitions are led: each is loaded or ended as the image says. Epochs that are known
+    /// already change nothing.
+    pub(crate) fn follow_offsets_topic(&self, image: &ClusterImage) {
+        let topics = self.topics.load();
+        let Some(topic) = image.topic(CONSUMER_OFFSETS_TOPIC) else { return };
+        let served = topics.by_id(topic.id);
+        self.consumer_groups.topic_has(topic.partitions.len() as i32);
+        for (index, state) in &topic.partitions {
+            let (index, epoch) = (PartitionIndex(*index), LeaderEpoch(state.leader_epoch));
+            match served.and_then(|served| served.partition(index)).filter(|_| state.leader == self.node.0) {
+                Some(partition) => self.consumer_groups.partition_elected(partition, epoch),
+                None => self.consumer_groups.partition_resigned(index, Some(epoch)),
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use mainstem_metadata::image::ClusterImage;
 use mainstem_types::{NodeId, ProducerId};
 
 use crate::cleaner::Cleaner;
+use crate::consumer_groups::ConsumerGroups;
 use crate::controller_thread::{ControllerError, ControllerThread};
-use crate::groups::Groups;
 use crate::maintenance::Maintenance;
 use crate::producer_ids::ProducerIds;
 use crate::read_counters::ReadCounters;
@@ -90,8 +90,8 @@ impl Broker {
         self.state.topics.load()
     }
 
-    pub fn groups(&self) -> &Groups {
-        &self.state.groups
+    pub fn consumer_groups(&self) -> &ConsumerGroups {
+        &self.state.consumer_groups
     }
 
     /// Threads for work that may wait for the disk.
@@ -164,7 +164,7 @@ impl Broker {
         self.end_long_polls();
         self.cleaner.stop();
         self.maintenance.stop();
-        self.state.groups.stop();
+        self.state.consumer_groups.stop();
         self.controller.stop(crate::stop::last_operation);
         for topic in self.state.topics.load().iter() {
             topic.partitions.iter().for_each(|partition| partition.close_waits());

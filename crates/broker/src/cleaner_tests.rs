@@ -9,7 +9,7 @@ use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::{BatchBuilder, Codec};
 use mainstem_store::{Origin, PartitionLog, StoreEnv};
-use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, Offset, TimestampMs};
 
 use super::*;
 use crate::Broker;
@@ -179,7 +179,7 @@ fn commit(broker: &Broker, group: &str, offset: i64) -> bool {
         reports_missing_group: false,
         topics: vec![CommitTopic { name: "t", topic_id: TopicId::ZERO, partitions: vec![partition] }],
     };
-    match wait(broker.groups().commit_offsets(&request).wait()) {
+    match wait(broker.consumer_groups().commit_offsets(&request).wait()) {
         Ok(topics) => topics[0].partitions[0].result.is_ok(),
         Err(_) => false,
     }
@@ -191,7 +191,7 @@ fn committed(broker: &Broker, group: &str) -> Vec<String> {
     // After a start the offsets are being read for a moment.
     let began = Instant::now();
     loop {
-        match broker.groups().fetch_offsets(&request) {
+        match broker.consumer_groups().fetch_offsets(&request) {
             Ok(topics) => return topics.iter().map(|topic| format!("{topic:?}")).collect(),
             Err(error) => assert!(began.elapsed() < LIMIT, "{error}"),
         }
@@ -217,9 +217,9 @@ fn groups_come_back_from_a_compacted_offsets_topic() {
         }
     }
     let before = (committed(&broker, "a"), committed(&broker, "b"));
-    assert!(log(&broker, crate::OFFSETS_TOPIC).segment_count() > 30);
+    assert!(log(&broker, CONSUMER_OFFSETS_TOPIC).segment_count() > 30);
     assert_eq!(broker.compact_logs(), 1);
-    assert!(log(&broker, crate::OFFSETS_TOPIC).segment_count() < 4);
+    assert!(log(&broker, CONSUMER_OFFSETS_TOPIC).segment_count() < 4);
     assert_eq!(wait(broker.verify_views()).unwrap(), Vec::<String>::new());
     broker.shutdown();
     drop(broker);

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use mainstem_store::{LogStartError, OpenError};
-use mainstem_types::{Offset, PartitionIndex};
+use mainstem_types::{Offset, PartitionIndex, is_internal_topic};
 
 use crate::broker::Broker;
 use crate::partition::Partition;
-use crate::topics::is_internal;
 use mainstem_waits::Stopped;
 
 /// Up to where records of one partition go.
@@ -72,7 +71,7 @@ impl Broker {
 
     fn raise_log_start(&self, wanted: &RecordsToDelete) -> Result<(Arc<Partition>, Offset), DeleteRecordsError> {
         let (topic, partition) = (wanted.topic.clone(), wanted.partition);
-        if is_internal(&topic) {
+        if is_internal_topic(&topic) {
             return Err(DeleteRecordsError::Internal(topic));
         }
         let topics = self.topics();

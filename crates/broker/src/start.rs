@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use crate::adopt::{AdoptError, Adopted, adopt};
 use crate::broker::Broker;
 use crate::cleaner::Cleaner;
+use crate::consumer_groups::ConsumerGroups;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
-use crate::groups::Groups;
 use crate::maintenance::{self, Maintenance};
 use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
 use crate::open_logs::{OpenReport, open_logs};
@@ -76,7 +76,7 @@ impl Broker {
         let image = core.controller().image().clone();
         let own = image.configs(&ConfigResource::broker(node.0));
         let config = config.with_dynamic(image.configs(&ConfigResource::cluster_default()), own)?;
-        let groups = Groups::start(Arc::clone(&env.clock), group_config(&config))?;
+        let consumer_groups = ConsumerGroups::start(Arc::clone(&env.clock), group_config(&config))?;
         let threads = config.threads.io.max(1) as usize;
         let space = Space::new(Arc::clone(&env), folder.path().to_owned());
         let state = Arc::new(State {
@@ -88,7 +88,7 @@ impl Broker {
             config_watcher: Default::default(),
             image: ArcSwap::from_pointee(image.clone()),
             topics: ArcSwap::from_pointee(TopicMap::default()),
-            groups,
+            consumer_groups,
             producer_ids: Default::default(),
             broker_epoch: Mutex::new(broker_epoch),
             metadata_log: log,
@@ -103,7 +103,7 @@ impl Broker {
         opened.recovery += metadata_recovery;
         state.folder.keep_reserve();
         maintenance::look_at_disk(&state);
-        state.serve_groups();
+        state.follow_offsets_topic(&image);
         let controller = ControllerThread::start(core, &state)?;
         let maintenance = Maintenance::start(&state)?;
         let cleaner = Cleaner::start(&state)?;

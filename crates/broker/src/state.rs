@@ -10,7 +10,7 @@ use mainstem_store::{DataFolder, PartitionLog, StoreEnv};
 use mainstem_types::{NodeId, Offset};
 use parking_lot::Mutex;
 
-use crate::groups::Groups;
+use crate::consumer_groups::ConsumerGroups;
 use crate::producer_ids::ProducerIds;
 use crate::space::Space;
 use crate::topics::TopicMap;
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub config_watcher: OnceLock<ConfigWatcher>,
     pub image: ArcSwap<ClusterImage>,
     pub topics: ArcSwap<TopicMap>,
-    pub groups: Groups,
+    pub consumer_groups: ConsumerGroups,
     pub producer_ids: ProducerIds,
     /// The epoch of this node's registration.
     pub broker_epoch: Mutex<i64>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstem_metadata::config::TopicConfig;
-use mainstem_types::{PartitionIndex, TopicId};
+use mainstem_types::{PartitionIndex, TopicId, is_internal_topic};
 
 use crate::partition::Partition;
 
@@ -27,13 +27,8 @@ impl Topic {
 
     /// Topics that belong to the broker itself.
     pub fn is_internal(&self) -> bool {
-        is_internal(&self.name)
+        is_internal_topic(&self.name)
     }
-}
-
-/// `__consumer_offsets` and `__transaction_state`, which clients may not write, and `__share_group_state`.
-pub fn is_internal(topic: &str) -> bool {
-    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
 /// All topics, by name and by id.

@@ -52,7 +52,7 @@ impl Broker {
             Err(error) => Some(format!("the metadata: {error}")),
         });
         let mut found: Vec<String> = metadata.await?.into_iter().collect();
-        found.extend(self.state.groups.verify());
+        found.extend(self.state.consumer_groups.verify());
         Ok(found)
     }
 }

@@ -5,10 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use mainstem_broker::OFFSETS_TOPIC;
 use mainstem_env::{Clock, MemFs};
 use mainstem_store::{AppendError, Origin};
-use mainstem_types::TimestampMs;
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, TimestampMs};
 use support::check::{check, check_live, note};
 use support::{Client, Ledger, Node, batch, clock, settings};
 
@@ -64,7 +63,7 @@ fn jumps_of_the_wall_clock_change_no_lease_no_timer_and_no_order() {
         let node = Node::start(&fs, &clock, &settings, 8).unwrap();
         check(&node, &mut ledger).unwrap_or_else(|error| panic!("a start after a jump of {jump} ms: {error}"));
         let topics = node.broker.topics();
-        let offsets = topics.by_name(OFFSETS_TOPIC).unwrap();
+        let offsets = topics.by_name(CONSUMER_OFFSETS_TOPIC).unwrap();
         assert!(offsets.partitions.iter().all(|partition| partition.log().failure().is_none()));
     }
 }

@@ -124,7 +124,7 @@ fn go_on(
         assert!(client.produce(name, 0, 1), "{name} is written {what}");
     }
     client.producer().expect("a producer id");
-    if node.broker.groups().is_available() {
+    if node.broker.consumer_groups().is_available() {
         assert!(client.commit("afterwards", "afterwards", 0, 1), "an offset is committed {what}");
     }
     let mut ledger = client.ledger;

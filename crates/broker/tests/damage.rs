@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use folder::{Folder, KEYED, Kind, Left, ROOT, files, kind};
-use mainstem_broker::{Isolation, KeyLookup, OFFSETS_TOPIC, Partition};
+use mainstem_broker::{Isolation, KeyLookup, Partition};
 use mainstem_env::{Fs, MemFs, SeededRng};
 use mainstem_record::{BatchView, Batches};
 use mainstem_store::{ReadChunk, ReadError};
-use mainstem_types::{Offset, TimestampMs};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, Offset, TimestampMs};
 use support::ledger::PartitionFacts;
 use support::{Client, Node};
 
@@ -163,7 +163,7 @@ impl Look<'_> {
         let mut lost = false;
         for ((id, index), facts) in &self.folder.ledger.partitions {
             let name = &self.folder.ledger.topics[id].name;
-            if name == OFFSETS_TOPIC {
+            if name == CONSUMER_OFFSETS_TOPIC {
                 continue;
             }
             match node.partition(*id, *index) {

@@ -145,7 +145,7 @@ impl Run {
         if client.ledger.topic_named(topic).is_none() {
             return "nothing";
         }
-        if !client.node.broker.groups().is_available() {
+        if !client.node.broker.consumer_groups().is_available() {
             assert!(client.create_offsets_topic(), "groups are served");
         }
         let group = ["g1", "g2"][self.rng.below(2) as usize];

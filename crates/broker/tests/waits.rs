@@ -250,7 +250,7 @@ fn sessions_end_by_themselves() {
     client.advance(10_000);
     let end = Instant::now() + LIMIT;
     for group in &groups {
-        let state = || node.broker.groups().describe(group).expect("the group").state.name();
+        let state = || node.broker.consumer_groups().describe(group).expect("the group").state.name();
         while state() != "Empty" {
             assert!(Instant::now() < end, "{group} is {}", state());
             thread::sleep(Duration::from_millis(1));
@@ -275,5 +275,5 @@ fn many_joins_at_once_are_all_answered() {
             });
         }
     });
-    assert_eq!(node.broker.groups().list(&[], &[]).expect("served").len(), 4 * 31);
+    assert_eq!(node.broker.consumer_groups().list(&[], &[]).expect("served").len(), 4 * 31);
 }

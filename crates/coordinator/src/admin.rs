@@ -5,72 +5,61 @@ use std::sync::Arc;
 
 use mainstem_types::PartitionIndex;
 
-use crate::shard::Group;
+use crate::shard::GroupView;
 use crate::{
-    CommittedPartition, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupState, GroupType, ListedGroup,
+    CommittedPartition, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupType, ListedGroup,
     MAX_TOMBSTONES_PER_OUTCOME, OffsetDeleteRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
 };
 
 impl GroupShard {
-    /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a [`GroupState::Dead`] group without
+    /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a [`GroupState::Dead`](crate::GroupState::Dead) group without
     /// an error instead. The empty name is allowed: simple consumers of old clients commit to it.
     pub fn describe_group(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
         self.check_loaded()?;
-        match self.groups.get(group_id) {
-            Some(Group::Classic(group)) => Ok(group.describe()),
-            Some(Group::Foreign(_)) | None => Err(GroupError::GroupIdNotFound),
-        }
+        let name = self.group_key(group_id);
+        let shown = self.stored.committed_group(group_id).and_then(|group| self.shown(&name, group).describe());
+        shown.ok_or(GroupError::GroupIdNotFound)
     }
 
     /// The groups whose state and type are among those asked for, by Kafka's names, in any case; empty asks for all.
     pub fn list_groups(&self, states: &[&str], types: &[&str]) -> Result<Vec<ListedGroup>, GroupError> {
         self.check_loaded()?;
         let asked = |names: &[&str], name: &str| names.is_empty() || names.iter().any(|n| n.eq_ignore_ascii_case(name));
-        let listed = self.groups.iter().map(|(group_id, group)| match group {
-            Group::Classic(group) => ListedGroup {
-                group_id: group_id.clone(),
-                protocol_type: group.protocol_type.clone().unwrap_or_default(),
-                state: group.state(),
-                group_type: GroupType::Classic,
-            },
-            Group::Foreign(group) => ListedGroup {
-                group_id: group_id.clone(),
-                protocol_type: group.group_type.name().into(),
-                state: if group.is_empty() { GroupState::Empty } else { GroupState::Stable },
-                group_type: group.group_type,
-            },
-        });
+        let groups = self.stored.committed_groups();
+        let listed = groups.into_iter().map(|(group_id, group)| self.shown(group_id, group).list(group_id));
         Ok(listed.filter(|g| asked(states, g.state.name()) && asked(types, g.group_type.name())).collect())
     }
 
     /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the last,
     /// and if one before it cannot be appended, the last one has failed as well.
     pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<Outcome> {
-        let found = self.check_loaded().and_then(|()| match self.groups.get(group_id) {
+        let found = self.check_loaded().and_then(|()| match self.group(group_id) {
             None => Err(GroupError::GroupIdNotFound),
-            Some(Group::Classic(group)) => group.validate_delete().map(|()| group.id.clone()),
-            Some(Group::Foreign(group)) if group.is_empty() => Ok(self.group_key(group_id)),
-            Some(Group::Foreign(_)) => Err(GroupError::NonEmptyGroup),
+            Some(GroupView::Live(group)) => group.validate_delete(),
+            Some(GroupView::Stored(group)) => group.validate_delete(),
+            Some(GroupView::Foreign(group)) if group.is_empty() => Ok(()),
+            Some(GroupView::Foreign(_)) => Err(GroupError::NonEmptyGroup),
         });
         let group_id = match found {
-            Ok(group_id) => group_id,
+            Ok(()) => self.group_key(group_id),
             Err(error) => return vec![Outcome::reply(token, Reply::DeleteGroup(Err(error)))],
         };
-        let offsets = self.offsets.partitions_of(&group_id);
+        let offsets = self.stored.offsets.partitions_of(&group_id);
         let offsets =
             offsets.iter().map(|(topic, partition)| OffsetsRecord::offset_tombstone(&group_id, topic, *partition));
-        let group = self.groups.get(&group_id).map(|group| group.tombstones(&group_id)).unwrap_or_default();
+        let group = self.group(&group_id).map(|group| group.tombstones(&group_id)).unwrap_or_default();
         in_parts(offsets.chain(group).collect(), (token, Reply::DeleteGroup(Ok(()))))
     }
 
     /// Deletes single offsets. Topics that the group's members read are refused, one by one.
     pub fn offset_delete(&self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
-        let found = self.check_loaded().and_then(|()| match self.groups.get(request.group_id) {
+        let found = self.check_loaded().and_then(|()| match self.group(request.group_id) {
             _ if request.group_id.is_empty() => Err(GroupError::InvalidGroupId),
             None => Err(GroupError::GroupIdNotFound),
-            Some(Group::Classic(group)) => group.validate_offset_delete(),
-            Some(Group::Foreign(group)) if group.group_type == GroupType::Share => Err(GroupError::GroupIdNotFound),
-            Some(Group::Foreign(_)) => Ok(()),
+            Some(GroupView::Live(group)) => group.validate_offset_delete(),
+            Some(GroupView::Stored(group)) => group.validate_offset_delete(),
+            Some(GroupView::Foreign(group)) if group.group_type == GroupType::Share => Err(GroupError::GroupIdNotFound),
+            Some(GroupView::Foreign(_)) => Ok(()),
         });
         if let Err(error) = found {
             return vec![Outcome::reply(token, Reply::OffsetDelete(Err(error)))];
@@ -79,7 +68,7 @@ impl GroupShard {
         let mut records = Vec::new();
         let mut topics = Vec::with_capacity(request.topics.len());
         for topic in &request.topics {
-            let subscribed = self.groups.get(&group_id).is_some_and(|group| group.is_subscribed_to(topic.name));
+            let subscribed = self.group(&group_id).is_some_and(|group| group.is_subscribed_to(topic.name));
             let result = if subscribed { Err(GroupError::GroupSubscribedToTopic) } else { Ok(()) };
             let name: Arc<str> = topic.name.into();
             let has = |partition: &&PartitionIndex| self.has_offset(&group_id, topic.name, partition.0);
@@ -99,8 +88,9 @@ impl GroupShard {
     pub fn topics_deleted(&self, topics: &[&str]) -> Vec<Outcome> {
         let deleted: BTreeSet<&str> = topics.iter().copied().collect();
         let mut records = Vec::new();
-        for group in self.offsets.groups() {
-            let kept = self.offsets.partitions_of(&group).into_iter().filter(|(topic, _)| deleted.contains(&**topic));
+        for group in self.stored.offsets.groups() {
+            let kept =
+                self.stored.offsets.partitions_of(&group).into_iter().filter(|(topic, _)| deleted.contains(&**topic));
             records.extend(kept.map(|(topic, partition)| OffsetsRecord::offset_tombstone(&group, &topic, partition)));
         }
         let mut outcomes = Vec::new();
@@ -112,7 +102,8 @@ impl GroupShard {
     }
 
     fn has_offset(&self, group_id: &str, topic: &str, partition: i32) -> bool {
-        self.offsets.get(group_id, topic, partition).is_some() || self.offsets.is_pending(group_id, topic, partition)
+        self.stored.offsets.get(group_id, topic, partition).is_some()
+            || self.stored.offsets.is_pending(group_id, topic, partition)
     }
 }
 

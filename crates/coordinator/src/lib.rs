@@ -48,13 +48,13 @@ mod records;
 mod replies;
 mod requests;
 mod shard;
+mod stored;
 mod timers;
 
 pub use classic::GroupState;
 pub use config::GroupConfig;
 pub use error::{AppendFailure, GroupError, RecordError};
 pub use foreign::GroupType;
-pub use offsets::CommittedOffset;
 pub use outcome::{Now, Outcome, ReplyToken};
 pub use records::{GroupMetadata, OffsetsRecord, StoredMember};
 pub use replies::{
@@ -66,6 +66,7 @@ pub use requests::{
     LeavingMember, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, SyncGroupRequest, TopicPartitions,
 };
 pub use shard::GroupShard;
+pub use stored::CommittedOffset;
 
 /// The most tombstones that one outcome of expiry or deletion carries.
 pub const MAX_TOMBSTONES_PER_OUTCOME: usize = 1_000;

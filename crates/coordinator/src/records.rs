@@ -100,3 +100,17 @@ pub(crate) enum FoundRecord {
     /// Of a kind that a later Kafka may have added.
     Unknown,
 }
+
+impl From<OffsetsRecord> for FoundRecord {
+    /// The record as it is found once it is in the log.
+    fn from(record: OffsetsRecord) -> FoundRecord {
+        match record {
+            OffsetsRecord::OffsetCommit { group, topic, partition, value } => {
+                FoundRecord::OffsetCommit { group, topic, partition: partition.0, value }
+            }
+            OffsetsRecord::GroupMetadata { group, value } => FoundRecord::GroupMetadata { group, value },
+            // The key was found in the log, so it can be read.
+            OffsetsRecord::ForeignTombstone { key } => FoundRecord::decode(&key, None).unwrap_or(FoundRecord::Unknown),
+        }
+    }
+}

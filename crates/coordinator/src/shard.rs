@@ -1,88 +1,51 @@
 //! The groups and offsets of one partition of `__consumer_offsets`: its state, replay, timers, and what happens to an
 //! outcome's records. The operations themselves are in `shard/membership`, `offsets` and `admin`.
+//!
+//! ```text
+//! stored   what the records of the log say; only `replay` changes it      survives a restart
+//! live     members, their parked requests, the phase of a rebalance       lost with the shard, made anew from `stored`
+//! ```
 
 mod membership;
+mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstem_types::{Offset, ProducerId};
 
 use crate::classic::{ClassicGroup, Context, Undo};
-use crate::foreign::{ForeignGroup, ForeignKey};
-use crate::offsets::{ExpiryBase, OffsetStore};
 use crate::records::FoundRecord;
+use crate::stored::{Stored, StoredGroup};
 use crate::timers::{TimerKey, Timers};
-use crate::{
-    AppendFailure, CommittedOffset, GroupConfig, GroupError, GroupMetadata, GroupType, Now, OffsetsRecord, Outcome,
-    RecordError, Reply, ReplyToken,
-};
+use crate::{AppendFailure, GroupConfig, GroupError, Now, OffsetsRecord, Outcome, RecordError, Reply, ReplyToken};
 
-/// A group of whatever kind.
-#[derive(Debug)]
-pub(crate) enum Group {
-    Classic(Box<ClassicGroup>),
-    Foreign(ForeignGroup),
-}
-
-impl Group {
-    /// From when the retention of the group's offsets counts; `None`: they do not expire now.
-    pub(crate) fn expiry_base(&self) -> Option<ExpiryBase> {
-        match self {
-            Group::Classic(group) => group.expiry_base(),
-            Group::Foreign(group) => group.expiry_base(),
-        }
-    }
-
-    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
-        match self {
-            Group::Classic(group) => group.is_subscribed_to(topic),
-            Group::Foreign(group) => !group.is_empty(),
-        }
-    }
-
-    /// True if the group may go once it has no offsets. Share groups keep state elsewhere and stay.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        match self {
-            Group::Classic(group) => group.is_abandoned(),
-            Group::Foreign(group) => group.is_empty() && group.group_type != GroupType::Share,
-        }
-    }
-
-    /// The records that remove the group, its offsets apart.
-    pub(crate) fn tombstones(&self, group_id: &Arc<str>) -> Vec<OffsetsRecord> {
-        match self {
-            Group::Classic(_) => vec![OffsetsRecord::group_metadata(group_id, None)],
-            Group::Foreign(group) => group.tombstones(None),
-        }
-    }
-}
+pub(crate) use view::GroupView;
 
 /// The coordinator of the groups of one partition of `__consumer_offsets`. See the crate's documentation for the loop
 /// around it. Until [`GroupShard::loaded`] it answers COORDINATOR_LOAD_IN_PROGRESS.
 #[derive(Debug)]
 pub struct GroupShard {
     pub(crate) config: GroupConfig,
-    pub(crate) groups: BTreeMap<Arc<str>, Group>,
-    pub(crate) offsets: OffsetStore,
+    pub(crate) stored: Stored,
+    /// Classic groups that have, or had, members since the shard was loaded. Each is stored as well.
+    pub(crate) live: BTreeMap<Arc<str>, ClassicGroup>,
     pub(crate) timers: Timers,
     /// Where the next part of a sweep begins.
     pub(crate) expiry_cursor: Option<Arc<str>>,
     loaded: bool,
-    applied: Option<Offset>,
 }
 
 impl GroupShard {
     pub fn new(config: GroupConfig) -> GroupShard {
         GroupShard {
             config,
-            groups: BTreeMap::new(),
-            offsets: OffsetStore::default(),
+            stored: Stored::default(),
+            live: BTreeMap::new(),
             timers: Timers::default(),
             expiry_cursor: None,
             loaded: false,
-            applied: None,
         }
     }
 
@@ -93,7 +56,19 @@ impl GroupShard {
 
     /// The offset of the last record that the state includes.
     pub fn applied(&self) -> Option<Offset> {
-        self.applied
+        self.stored.applied()
+    }
+
+    /// All records below `end` are committed: readers are shown what they say. An older `end` changes nothing.
+    pub fn committed(&mut self, end: Offset) {
+        self.stored.commit(end);
+    }
+
+    /// The condition of every answer: it may leave when all records below this offset are committed; `None`: at once. As
+    /// in Kafka's coordinator an answer waits for all that was written before it, its own records or not: what it says may
+    /// stand on them.
+    pub fn answers_wait_for(&self) -> Option<Offset> {
+        self.stored.uncommitted_end().filter(|_| self.loaded)
     }
 
     /// Applies a record of the log, in the order of the log, before [`GroupShard::loaded`]. `producer`: of the batch, if
@@ -108,40 +83,35 @@ impl GroupShard {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), RecordError> {
-        match FoundRecord::decode(key, value)? {
-            FoundRecord::OffsetCommit { group, topic, partition, value } => {
-                self.apply_offset(offset, producer, &group, (&topic, partition), value);
-            }
-            FoundRecord::GroupMetadata { group, value } => self.apply_group(&group, value.as_ref()),
-            FoundRecord::Foreign { group, group_type, key, present } => {
-                self.apply_foreign(&group, group_type, key, present);
-            }
-            FoundRecord::Unknown => {}
-        }
-        self.applied = Some(offset);
+        self.stored.replay(offset, producer, FoundRecord::decode(key, value)?);
         Ok(())
     }
 
     /// Applies the end marker (control batch) of a transaction.
     pub fn replay_end_transaction(&mut self, offset: Offset, producer: ProducerId, committed: bool) {
-        self.offsets.end_transaction(producer, committed);
-        self.applied = Some(offset);
+        self.stored.replay_end_transaction(offset, producer, committed);
     }
 
     /// The log has been replayed: sessions start, and requests are served from now on.
     pub fn loaded(&mut self, now: Now) -> Outcome {
         let mut outcome = Outcome::default();
-        let GroupShard { config, groups, timers, .. } = self;
-        for (group_id, group) in groups.iter_mut() {
+        let GroupShard { config, stored, live, timers, .. } = self;
+        for (group_id, group) in stored.groups() {
             let mut ctx = Context { config, timers, now, outcome: &mut outcome };
             match group {
-                Group::Classic(group) => group.loaded(&mut ctx),
-                Group::Foreign(group) => {
+                StoredGroup::Classic(metadata) if !metadata.members.is_empty() => {
+                    let mut group = ClassicGroup::from_metadata(group_id.clone(), metadata);
+                    group.loaded(&mut ctx);
+                    live.insert(group_id.clone(), group);
+                }
+                StoredGroup::Foreign(group) => {
                     for member in group.members() {
                         let key = TimerKey::ForeignMember { group: group_id.clone(), member: member.clone() };
                         ctx.schedule(key, ctx.config.foreign_session_timeout_ms);
                     }
                 }
+                // Nobody has a session in it: made when somebody comes.
+                StoredGroup::Classic(_) | StoredGroup::Simple => {}
             }
         }
         self.loaded = true;
@@ -150,26 +120,26 @@ impl GroupShard {
         outcome
     }
 
-    /// The outcome's records are in the log, the first at `base_offset`. To be called before any other operation.
-    pub fn appended(&mut self, records: &[OffsetsRecord], base_offset: Offset) {
+    /// The outcome's records are in the log, the first at `base_offset`: they are replayed, as at a start. To be called
+    /// before any other operation.
+    pub fn appended(&mut self, records: Vec<OffsetsRecord>, base_offset: Offset) {
         let mut offset = base_offset;
+        let mut removed = BTreeSet::new();
         for record in records {
-            match record {
-                OffsetsRecord::OffsetCommit { group, topic, partition, value } => {
-                    self.apply_offset(offset, None, group, (topic, partition.0), value.clone());
-                }
-                // The group is in this state already, and further: it has members that wait.
-                OffsetsRecord::GroupMetadata { value: Some(_), .. } => {}
-                OffsetsRecord::GroupMetadata { group, value: None } => self.apply_group(group, None),
-                OffsetsRecord::ForeignTombstone { key } => {
-                    if let Ok(FoundRecord::Foreign { group, group_type, key, present }) = FoundRecord::decode(key, None)
-                    {
-                        self.apply_foreign(&group, group_type, key, present);
-                    }
-                }
+            let record = FoundRecord::from(record);
+            if let FoundRecord::GroupMetadata { group, value: None } = &record {
+                removed.insert(group.clone());
             }
-            self.applied = Some(offset);
+            self.stored.replay(offset, None, record);
             offset = offset.plus(1);
+        }
+        for group_id in removed {
+            // Another record of the batch may have made it anew.
+            if !self.stored.group(&group_id).is_some_and(StoredGroup::is_classic)
+                && let Some(group) = self.live.remove(&group_id)
+            {
+                group.cancel_timers(&mut self.timers);
+            }
         }
     }
 
@@ -187,16 +157,13 @@ impl GroupShard {
                     let group = replaced.group.clone();
                     self.on_classic(&group, now, &mut outcome, |group, ctx| group.undo_static_member(ctx, *replaced));
                 }
-                Undo::GroupCreated { group, replaced } => {
+                Undo::GroupCreated { group } => {
                     let error = failure.as_group_error();
                     self.on_classic(&group, now, &mut outcome, |group, ctx| {
                         group.refuse_all_parked(ctx, &error);
                         group.cancel_timers(ctx.timers);
                     });
-                    self.groups.remove(&group);
-                    if let Some(replaced) = replaced {
-                        self.groups.insert(group, Group::Foreign(replaced));
-                    }
+                    self.live.remove(&group);
                 }
             }
         }
@@ -223,7 +190,7 @@ impl GroupShard {
                 self.on_classic(&group, now, &mut outcome, |group, ctx| group.sync_timer_fired(ctx));
             }
             TimerKey::ForeignMember { group, member } => {
-                if let Some(Group::Foreign(known)) = self.groups.get(&group) {
+                if let Some(StoredGroup::Foreign(known)) = self.stored.group(&group) {
                     outcome.records = known.tombstones(Some(&member));
                 }
                 if !outcome.records.is_empty() {
@@ -240,12 +207,10 @@ impl GroupShard {
     /// Ends the shard: every parked request is answered NOT_COORDINATOR, and nothing is kept.
     pub fn unload(&mut self, now: Now) -> Vec<(ReplyToken, Reply)> {
         let mut outcome = Outcome::default();
-        let GroupShard { config, groups, timers, .. } = self;
-        for group in groups.values_mut() {
-            if let Group::Classic(group) = group {
-                let mut ctx = Context { config, timers, now, outcome: &mut outcome };
-                group.refuse_all_parked(&mut ctx, &GroupError::NotCoordinator);
-            }
+        let GroupShard { config, live, timers, .. } = self;
+        for group in live.values_mut() {
+            let mut ctx = Context { config, timers, now, outcome: &mut outcome };
+            group.refuse_all_parked(&mut ctx, &GroupError::NotCoordinator);
         }
         *self = GroupShard::new(self.config.clone());
         outcome.replies
@@ -263,64 +228,28 @@ impl GroupShard {
         outcome: &mut Outcome,
         operation: impl FnOnce(&mut ClassicGroup, &mut Context<'_>) -> T,
     ) -> Option<T> {
-        let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else { return None };
+        if !self.live.contains_key(group_id) {
+            let (name, stored) = self.stored.groups().get_key_value(group_id)?;
+            self.live.insert(name.clone(), stored.to_classic(name)?);
+        }
+        let group = self.live.get_mut(group_id)?;
         let mut ctx = Context { config: &self.config, timers: &mut self.timers, now, outcome };
         Some(operation(group, &mut ctx))
     }
 
     /// The group's name, shared with the group if it exists.
     pub(crate) fn group_key(&self, group_id: &str) -> Arc<str> {
-        self.groups.get_key_value(group_id).map_or_else(|| group_id.into(), |(key, _)| key.clone())
+        self.stored.shared_name(group_id).unwrap_or_else(|| group_id.into())
     }
 
-    fn apply_offset(
-        &mut self,
-        offset: Offset,
-        producer: Option<ProducerId>,
-        group: &Arc<str>,
-        (topic, partition): (&Arc<str>, i32),
-        value: Option<CommittedOffset>,
-    ) {
-        match value {
-            None => self.offsets.remove(group, topic, partition),
-            Some(value) => {
-                self.groups
-                    .entry(group.clone())
-                    .or_insert_with(|| Group::Classic(Box::new(ClassicGroup::simple(group.clone()))));
-                self.offsets.put(producer, (group, topic, partition), value, offset);
-            }
-        }
+    /// How the state differs from `replayed`, into which the same log was replayed; `None`: not at all. Of the live part
+    /// nothing is compared.
+    pub fn difference(&self, replayed: &GroupShard) -> Option<String> {
+        self.stored.difference(&replayed.stored)
     }
 
-    fn apply_group(&mut self, group_id: &Arc<str>, value: Option<&GroupMetadata>) {
-        match value {
-            None => {
-                if let Some(Group::Classic(group)) = self.groups.get(group_id) {
-                    group.cancel_timers(&mut self.timers);
-                    self.groups.remove(group_id);
-                }
-            }
-            Some(value) => {
-                let group = ClassicGroup::from_metadata(group_id.clone(), value);
-                self.groups.insert(group_id.clone(), Group::Classic(Box::new(group)));
-            }
-        }
-    }
-
-    fn apply_foreign(&mut self, group_id: &Arc<str>, group_type: GroupType, key: ForeignKey, present: bool) {
-        match self.groups.get_mut(group_id) {
-            Some(Group::Foreign(group)) if group.group_type == group_type => {
-                if !group.apply(key, present) {
-                    self.groups.remove(group_id);
-                }
-            }
-            // The tombstones of what was here before.
-            _ if !present => {}
-            _ => {
-                let mut group = ForeignGroup::new(group_type);
-                group.apply(key, present);
-                self.groups.insert(group_id.clone(), Group::Foreign(group));
-            }
-        }
+    /// How what readers are shown differs from `replayed`, into which the committed part of the log was replayed.
+    pub fn committed_difference(&self, replayed: &GroupShard) -> Option<String> {
+        self.stored.committed_difference(&replayed.stored)
     }
 }

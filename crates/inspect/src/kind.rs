@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mainstem_store::formats::{checkpoint, clean_shutdown, group_log_starts, key_index_state, lock, names};
-use mainstem_types::Offset;
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, Offset, TRANSACTION_STATE_TOPIC};
 
 /// Every kind of file that a data folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,12 +165,12 @@ impl Content {
         let folder = path.parent().and_then(|folder| folder.file_name()?.to_str()).unwrap_or_default();
         if folder == names::METADATA_FOLDER || FileKind::of(path) == Some(FileKind::MetadataSnapshot) {
             Content::Metadata
-        } else if folder.starts_with("__consumer_offsets-") {
-            Content::Groups
-        } else if folder.starts_with("__transaction_state-") {
-            Content::Transactions
         } else {
-            Content::Messages
+            match folder.rsplit_once('-').map(|(topic, _)| topic) {
+                Some(CONSUMER_OFFSETS_TOPIC) => Content::Groups,
+                Some(TRANSACTION_STATE_TOPIC) => Content::Transactions,
+                _ => Content::Messages,
+            }
         }
     }
 }

@@ -4,11 +4,15 @@
 //! [`Offset`] (counts records of one partition) can never be mistaken for a [`Position`] (counts bytes of one journal).
 
 mod ids;
+mod internal_topics;
 mod java_hash;
 mod name;
 mod numbers;
 
 pub use ids::{NodeId, TopicId, TopicIdError};
+pub use internal_topics::{
+    CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, is_internal_topic,
+};
 pub use java_hash::java_string_hash;
 pub use name::{TopicNameError, validate_topic_name};
 pub use numbers::{LeaderEpoch, Offset, PartitionIndex, Position, ProducerEpoch, ProducerId, TimestampMs};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use mainstem_broker::{OFFSETS_TOPIC, Partition};
+use mainstem_broker::Partition;
 use mainstem_coordinator::{GroupError, HeartbeatRequest, OffsetFetchRequest};
 use mainstem_metadata::image::TopicImage;
-use mainstem_types::TopicId;
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, TopicId};
 
 use super::ledger::{Acked, Latest, Ledger, PartitionFacts, TopicFacts};
 use super::{LIMIT, Node, Seen, read_all};
@@ -31,7 +31,7 @@ pub fn check(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
 pub fn check_live(node: &Node, ledger: &Ledger) -> Result<(), String> {
     for ((id, index), facts) in &ledger.partitions {
         let Some(partition) = node.partition(*id, *index) else { continue };
-        if &*partition.topic == OFFSETS_TOPIC {
+        if &*partition.topic == CONSUMER_OFFSETS_TOPIC {
             continue;
         }
         let positions = partition.positions();
@@ -144,7 +144,7 @@ fn records(partition: &Partition, facts: &mut PartitionFacts) -> Result<(), Stri
         format!("log start {start}, durable {durable}, asked {tried}")
     })?;
     facts.log_start = (start, start);
-    let internal = &*partition.topic == OFFSETS_TOPIC;
+    let internal = &*partition.topic == CONSUMER_OFFSETS_TOPIC;
     let seen = read_all(partition)?;
     let mut found: HashMap<&str, i64> = HashMap::new();
     for (record, expected) in seen.iter().zip(start..) {
@@ -194,7 +194,7 @@ fn against_facts(
 }
 
 fn groups(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
-    let groups = node.broker.groups();
+    let groups = node.broker.consumer_groups();
     if !groups.is_available() {
         let promised = ledger.commits.values().any(|latest| !latest.allows(None));
         return ensure(!promised, || "offsets were committed, and groups are not served".to_owned());

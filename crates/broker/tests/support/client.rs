@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mainstem_broker::OFFSETS_TOPIC;
 use mainstem_coordinator::{
     CommitPartition, CommitTopic, JoinGroupRequest, JoinProtocol, OffsetCommitRequest, SyncGroupRequest,
 };
@@ -11,7 +10,7 @@ use mainstem_metadata::controller::{
 };
 use mainstem_metadata::image::ConfigResource;
 use mainstem_store::{AppendError, Durability, Origin};
-use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, ProducerId, TopicId};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, Offset, PartitionIndex, ProducerId, TopicId};
 
 use super::ledger::{Acked, Ledger, RecordFact, TopicFacts};
 use super::{Node, batch, settled};
@@ -231,13 +230,14 @@ impl<'n> Client<'n> {
     }
 
     pub fn create_offsets_topic(&mut self) -> bool {
-        self.ledger.tried.entry(OFFSETS_TOPIC.to_owned()).or_default().insert(1);
+        self.ledger.tried.entry(CONSUMER_OFFSETS_TOPIC.to_owned()).or_default().insert(1);
         let created = self.node.wait(self.node.broker.create_offsets_topic()).is_ok();
         if created {
-            self.ledger.tried.remove(OFFSETS_TOPIC);
+            self.ledger.tried.remove(CONSUMER_OFFSETS_TOPIC);
             let image = self.node.broker.image();
-            let topic = image.topic(OFFSETS_TOPIC).expect("it was created");
-            let facts = TopicFacts { name: OFFSETS_TOPIC.to_owned(), partitions: (1, 1), ..TopicFacts::default() };
+            let topic = image.topic(CONSUMER_OFFSETS_TOPIC).expect("it was created");
+            let facts =
+                TopicFacts { name: CONSUMER_OFFSETS_TOPIC.to_owned(), partitions: (1, 1), ..TopicFacts::default() };
             self.ledger.topics.entry(topic.id).or_insert(facts);
         }
         created
@@ -245,7 +245,8 @@ impl<'n> Client<'n> {
 
     fn groups_level(&self) -> Acked {
         let topics = self.node.broker.topics();
-        let partition = topics.by_name(OFFSETS_TOPIC).and_then(|topic| topic.partition(PartitionIndex(0)).cloned());
+        let partition =
+            topics.by_name(CONSUMER_OFFSETS_TOPIC).and_then(|topic| topic.partition(PartitionIndex(0)).cloned());
         match partition.map(|partition| partition.log().config().durability) {
             Some(Durability::Disk) => Acked::Disk,
             _ => Acked::Os,
@@ -273,7 +274,7 @@ impl<'n> Client<'n> {
             reports_missing_group: false,
             topics: vec![CommitTopic { name: topic, topic_id, partitions: vec![partition] }],
         };
-        let answer = self.node.broker.groups().commit_offsets(&request);
+        let answer = self.node.broker.consumer_groups().commit_offsets(&request);
         let acked = match self.node.wait(answer.wait()) {
             Ok(topics) => topics.iter().all(|topic| topic.partitions.iter().all(|partition| partition.result.is_ok())),
             Err(_) => false,
@@ -307,7 +308,7 @@ impl<'n> Client<'n> {
         };
         // The member that a start forgot, or this one takes its place.
         self.ledger.members.remove(group);
-        let Ok(joined) = self.node.wait(self.node.broker.groups().join(&request).wait()) else { return false };
+        let Ok(joined) = self.node.wait(self.node.broker.consumer_groups().join(&request).wait()) else { return false };
         let sync = SyncGroupRequest {
             group_id: group,
             generation: joined.generation,
@@ -317,7 +318,7 @@ impl<'n> Client<'n> {
             protocol_name: None,
             assignments: vec![(&joined.member_id, b"all of it".as_slice())],
         };
-        let synced = self.node.wait(self.node.broker.groups().sync(&sync).wait()).is_ok();
+        let synced = self.node.wait(self.node.broker.consumer_groups().sync(&sync).wait()).is_ok();
         if synced {
             let member = (joined.member_id.to_string(), joined.generation, level);
             self.ledger.members.insert(group.to_owned(), member);

@@ -2,22 +2,33 @@
 
 use super::group::{ClassicGroup, GroupState};
 use crate::offsets::ExpiryBase;
-use crate::{DescribedGroup, DescribedMember, GroupError, OffsetCommitRequest};
+use crate::{Blob, DescribedGroup, DescribedMember, GroupError, OffsetCommitRequest};
 
 impl ClassicGroup {
-    pub(crate) fn describe(&self) -> DescribedGroup {
+    /// The state that is shown while the record that it stands on is not committed (`settled` is false).
+    pub(crate) fn shown_state(&self, settled: bool) -> GroupState {
+        match self.state() {
+            GroupState::Stable if !settled => GroupState::CompletingRebalance,
+            GroupState::Empty if !settled => GroupState::PreparingRebalance,
+            state => state,
+        }
+    }
+
+    /// `settled`: the newest record of the group is committed. If not, its assignments are shown to nobody.
+    pub(crate) fn describe(&self, settled: bool) -> DescribedGroup {
+        let state = self.shown_state(settled);
         // While the group rebalances there is no protocol whose metadata could be shown.
-        let protocol = self.protocol.clone().filter(|_| self.state() == GroupState::Stable);
+        let protocol = self.protocol.clone().filter(|_| state == GroupState::Stable);
         let members = self.members.values().map(|member| DescribedMember {
             member_id: member.id.clone(),
             instance_id: member.instance_id.clone(),
             client_id: member.client_id.clone(),
             client_host: member.client_host.clone(),
             metadata: protocol.as_deref().map(|name| member.metadata(name)).unwrap_or_default(),
-            assignment: member.assignment.clone(),
+            assignment: if settled { member.assignment.clone() } else { Blob::default() },
         });
         DescribedGroup {
-            state: self.state(),
+            state,
             protocol_type: self.protocol_type.clone().unwrap_or_default(),
             members: members.collect(),
             protocol_name: protocol.unwrap_or_default(),

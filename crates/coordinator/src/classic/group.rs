@@ -173,6 +173,11 @@ impl ClassicGroup {
         matches!(self.state, GroupState::Stable | GroupState::CompletingRebalance | GroupState::Empty)
     }
 
+    /// True while the members are those of no record: they join, or wait for their assignments.
+    pub(crate) fn is_between_generations(&self) -> bool {
+        matches!(self.state, GroupState::PreparingRebalance | GroupState::CompletingRebalance)
+    }
+
     pub(crate) fn transition_to(&mut self, state: GroupState, now: TimestampMs) {
         self.previous_state = self.state;
         self.state = state;

@@ -1,12 +1,11 @@
-//! What happens to a group whose record could not be appended. The answers of the outcome fail as well, see
-//! `Reply::after`.
+//! What happens to the live part of a group whose record could not be appended: what is stored has not changed. The answers
+//! of the outcome fail as well, see `Reply::after`.
 
 use std::sync::Arc;
 
 use super::context::Context;
 use super::group::{ClassicGroup, GroupState};
 use super::member::Member;
-use crate::foreign::ForeignGroup;
 
 /// How to take back one change of an outcome.
 #[derive(Debug)]
@@ -14,7 +13,6 @@ pub(crate) enum Undo {
     /// The group did not exist, or was an empty one of another kind.
     GroupCreated {
         group: Arc<str>,
-        replaced: Option<ForeignGroup>,
     },
     /// The leader's assignment made the group stable.
     GenerationCompleted {

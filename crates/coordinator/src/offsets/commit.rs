@@ -2,7 +2,7 @@
 
 use mainstem_types::TimestampMs;
 
-use crate::shard::Group;
+use crate::shard::GroupView;
 use crate::{
     CommitPartition, CommittedOffset, CommittedPartition, CommittedTopic, GroupError, GroupShard, GroupState, Now,
     OffsetCommitRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
@@ -55,12 +55,13 @@ impl GroupShard {
 
     fn validate_commit(&self, request: &OffsetCommitRequest<'_>) -> Result<(), GroupError> {
         self.check_loaded()?;
-        match self.groups.get(request.group_id) {
+        match self.group(request.group_id) {
             None if request.generation < 0 => Ok(()),
             None if request.reports_missing_group => Err(GroupError::GroupIdNotFound),
             None => Err(GroupError::IllegalGeneration),
-            Some(Group::Classic(group)) => group.validate_commit(request),
-            Some(Group::Foreign(group)) => group.validate_commit(request.generation),
+            Some(GroupView::Live(group)) => group.validate_commit(request),
+            Some(GroupView::Stored(group)) => group.validate_commit(request),
+            Some(GroupView::Foreign(group)) => group.validate_commit(request.generation),
         }
     }
 

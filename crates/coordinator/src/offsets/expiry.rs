@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use mainstem_types::TimestampMs;
 
-use super::CommittedOffset;
-use crate::shard::Group;
+use crate::shard::GroupView;
 use crate::timers::TimerKey;
-use crate::{GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord, Outcome};
+use crate::{CommittedOffset, GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord, Outcome};
 
 /// From when the retention of a group's offsets counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +40,9 @@ impl GroupShard {
         let mut outcome = Outcome::default();
         let mut unfinished = None;
         let from = self.expiry_cursor.take().map_or(Bound::Unbounded, Bound::Included);
-        for (group_id, group) in self.groups.range::<Arc<str>, _>((from, Bound::Unbounded)) {
-            if !self.expire_group(group_id, group, now.wall, &mut outcome) {
+        for (group_id, _) in self.stored.groups().range::<Arc<str>, _>((from, Bound::Unbounded)) {
+            let Some(group) = self.group(group_id) else { continue };
+            if !self.expire_group(group_id, &group, now.wall, &mut outcome) {
                 unfinished = Some(group_id.clone());
                 break;
             }
@@ -54,12 +54,18 @@ impl GroupShard {
     }
 
     /// False: the outcome is full, and the group is not done.
-    fn expire_group(&self, group_id: &Arc<str>, group: &Group, now: TimestampMs, outcome: &mut Outcome) -> bool {
+    fn expire_group(
+        &self,
+        group_id: &Arc<str>,
+        group: &GroupView<'_>,
+        now: TimestampMs,
+        outcome: &mut Outcome,
+    ) -> bool {
         let base = group.expiry_base();
-        let mut nothing_left = !self.offsets.has_open_transactions(group_id);
-        for (topic, partition, offset) in self.offsets.of_group(group_id) {
+        let mut nothing_left = !self.stored.offsets.has_open_transactions(group_id);
+        for (topic, partition, offset) in self.stored.offsets.of_group(group_id) {
             let expired = base.is_some_and(|base| base.is_expired(offset, now, self.config.offsets_retention_ms));
-            let held = group.is_subscribed_to(topic) || self.offsets.is_pending(group_id, topic, partition);
+            let held = group.is_subscribed_to(topic) || self.stored.offsets.is_pending(group_id, topic, partition);
             if !expired || held {
                 nothing_left = false;
                 continue;

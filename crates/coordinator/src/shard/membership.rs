@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Group;
+use super::GroupView;
 use crate::classic::{ClassicGroup, Context, Undo};
+use crate::stored::StoredGroup;
 use crate::{
     GroupError, GroupShard, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, LeftMember, Now, OffsetsRecord,
     Outcome, Reply, ReplyToken, SyncGroupRequest,
@@ -29,9 +30,9 @@ impl GroupShard {
         if !sessions.contains(&request.session_timeout_ms) {
             return Err(GroupError::InvalidSessionTimeout);
         }
-        match self.groups.get(request.group_id) {
-            Some(Group::Classic(_)) => return Ok(()),
-            Some(Group::Foreign(group)) if !group.may_become_classic() => {
+        match self.group(request.group_id) {
+            Some(GroupView::Live(_) | GroupView::Stored(_)) => return Ok(()),
+            Some(GroupView::Foreign(group)) if !group.may_become_classic() => {
                 return Err(GroupError::InconsistentGroupProtocol);
             }
             _ if !request.member_id.is_empty() => return Err(GroupError::UnknownMemberId),
@@ -45,16 +46,14 @@ impl GroupShard {
     fn join_new_group(&mut self, token: ReplyToken, request: &JoinGroupRequest<'_>, now: Now, outcome: &mut Outcome) {
         let group_id: Arc<str> = request.group_id.into();
         let mut group = ClassicGroup::new(group_id.clone(), now.wall);
-        let replaced = match self.groups.remove(&group_id) {
-            Some(Group::Foreign(foreign)) => Some(foreign),
-            _ => None,
-        };
-        outcome.records.extend(replaced.iter().flat_map(|foreign| foreign.tombstones(None)));
+        if let Some(StoredGroup::Foreign(replaced)) = self.stored.group(&group_id) {
+            outcome.records.extend(replaced.tombstones(None));
+        }
         outcome.records.push(OffsetsRecord::group_metadata(&group_id, Some(group.to_metadata())));
-        outcome.undo.push(Undo::GroupCreated { group: group_id.clone(), replaced });
+        outcome.undo.push(Undo::GroupCreated { group: group_id.clone() });
         let mut ctx = Context { config: &self.config, timers: &mut self.timers, now, outcome };
         group.join(&mut ctx, token, request);
-        self.groups.insert(group_id, Group::Classic(Box::new(group)));
+        self.live.insert(group_id, group);
     }
 
     /// Handles SyncGroup. The answer comes with this outcome or, once the leader has synced, with a later one.

@@ -15,7 +15,11 @@ fn a_group_whose_creation_is_not_stored_does_not_exist_and_its_joins_fail() {
         let join = Join { requires_known_member_id, ..Join::default() };
         assert_eq!(bed.join_now(&join), Err(GroupError::CoordinatorNotAvailable));
         assert_eq!(bed.state(), "Dead");
-        assert_eq!(bed.shard.next_deadline(), Some(bed.now().monotonic + Duration::from_secs(600)), "only the sweep is left");
+        assert_eq!(
+            bed.shard.next_deadline(),
+            Some(bed.now().monotonic + Duration::from_secs(600)),
+            "only the sweep is left"
+        );
         let (ids, generation) = bed.stable_group(1);
         assert_eq!(bed.heartbeat(&ids[0], generation), Ok(()));
     }

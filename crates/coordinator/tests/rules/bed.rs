@@ -82,6 +82,10 @@ pub struct Bed {
     pub answers: BTreeMap<ReplyToken, Reply>,
     pub parked: BTreeSet<ReplyToken>,
     pub fail_next_append: Option<AppendFailure>,
+    /// Since the last restart: what is live may be further than what is stored, for example empty.
+    pub append_failed: bool,
+    /// False: the test says what is committed, with [`GroupShard::committed`].
+    pub commits_at_once: bool,
     config: GroupConfig,
     elapsed: Duration,
     next_token: u64,
@@ -99,6 +103,8 @@ impl Bed {
             answers: BTreeMap::new(),
             parked: BTreeSet::new(),
             fail_next_append: None,
+            append_failed: false,
+            commits_at_once: true,
             config,
             elapsed: Duration::ZERO,
             next_token: 0,
@@ -127,6 +133,7 @@ impl Bed {
             if let Some(failure) = self.fail_next_append.take() {
                 outcome = self.shard.append_failed(outcome, failure, self.now());
                 succeeded = false;
+                self.append_failed = true;
                 continue;
             }
             let base_offset = Offset(self.log.len() as i64);
@@ -134,9 +141,12 @@ impl Bed {
                 let (key, value) = (record.encode_key().unwrap(), record.encode_value().unwrap());
                 self.log.push(LogEntry::Record { producer: None, key, value });
             }
-            self.shard.appended(&outcome.records, base_offset);
+            let records = std::mem::take(&mut outcome.records);
+            self.shard.appended(records, base_offset);
             assert_eq!(self.shard.applied(), Some(Offset(self.log.len() as i64 - 1)));
-            break;
+            if self.commits_at_once {
+                self.shard.committed(Offset(self.log.len() as i64));
+            }
         }
         for (token, reply) in outcome.replies {
             self.answer(token, reply);
@@ -182,25 +192,44 @@ impl Bed {
         }
         assert_eq!(self.parked, BTreeSet::new(), "these requests were never answered");
         self.shard = self.replayed();
+        self.append_failed = false;
         let outcome = self.shard.loaded(self.now());
         self.run(outcome);
     }
 
     /// A shard that has read the log and is not loaded yet.
     pub fn replayed(&self) -> GroupShard {
+        self.replayed_to(self.log.len())
+    }
+
+    /// As [`replayed`](Self::replayed), of the first `count` entries alone.
+    pub fn replayed_to(&self, count: usize) -> GroupShard {
+        self.replay(count, count)
+    }
+
+    /// As [`replayed`](Self::replayed), where `count` entries are committed.
+    pub fn replayed_with_committed(&self, count: usize) -> GroupShard {
+        self.replay(self.log.len(), count)
+    }
+
+    fn replay(&self, count: usize, committed: usize) -> GroupShard {
         let mut shard = GroupShard::new(self.config.clone());
-        for (offset, entry) in self.log.iter().enumerate() {
-            let offset = Offset(offset as i64);
-            match entry {
-                LogEntry::Record { producer, key, value } => {
-                    shard.replay(offset, *producer, key, value.as_deref()).unwrap();
-                }
-                LogEntry::EndTransaction { producer, committed } => {
-                    shard.replay_end_transaction(offset, *producer, *committed);
-                }
-            }
+        shard.committed(Offset(committed as i64));
+        for offset in 0..count {
+            self.replay_entry(&mut shard, offset);
         }
         shard
+    }
+
+    /// Replays the entry at `offset` of the log into a shard that has those before it.
+    pub fn replay_entry(&self, shard: &mut GroupShard, offset: usize) {
+        let at = Offset(offset as i64);
+        match &self.log[offset] {
+            LogEntry::Record { producer, key, value } => shard.replay(at, *producer, key, value.as_deref()).unwrap(),
+            LogEntry::EndTransaction { producer, committed } => {
+                shard.replay_end_transaction(at, *producer, *committed);
+            }
+        }
     }
 
     pub fn join(&mut self, join: &Join) -> ReplyToken {

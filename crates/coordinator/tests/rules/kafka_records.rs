@@ -185,6 +185,7 @@ fn legacy_commits_of_key_version_0_are_read() {
     let key = b"\x00\x00\x00\x01g\x00\x01t\x00\x00\x00\x02";
     let value = [&[0, 0][..], &9i64.to_be_bytes(), &[0, 1, b'm'], &1i64.to_be_bytes()].concat();
     shard.replay(Offset(0), None, key, Some(&value)).unwrap();
+    shard.committed(Offset(1));
     let mut bed = Bed::new();
     bed.shard = shard;
     let outcome = bed.shard.loaded(bed.now());

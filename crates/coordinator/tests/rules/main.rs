@@ -4,6 +4,7 @@
 mod admin;
 mod append_failures;
 mod bed;
+mod committed;
 mod deadlines;
 mod expiry;
 mod heartbeat_and_sync;

@@ -1,10 +1,14 @@
-//! Random members of random groups, failing appends, restarts: every request is answered once, a restart changes nothing
-//! that is stored, and the same seed gives the same bytes.
+//! Random members of random groups, failing appends, records that are committed late or lost, restarts: every request is
+//! answered once, state is what a replay of the log gives, what is shown is what a replay of the committed log gives, a
+//! restart changes nothing that was shown, and the same seed gives the same bytes.
 
 use std::collections::BTreeMap;
 
-use mainstem_coordinator::{AppendFailure, GroupConfig, GroupError, GroupState, HeartbeatRequest, Reply, ReplyToken};
-use mainstem_coordinator::{LeaveGroupRequest, LeavingMember, SyncGroupRequest};
+use mainstem_coordinator::{
+    AppendFailure, FetchedTopic, GroupConfig, GroupError, GroupShard, GroupState, HeartbeatRequest, LeaveGroupRequest,
+    LeavingMember, OffsetFetchRequest, Reply, ReplyToken, SyncGroupRequest,
+};
+use mainstem_types::Offset;
 use proptest::prelude::*;
 
 use crate::bed::{Bed, Join, LogEntry};
@@ -39,7 +43,14 @@ enum Step {
     FailNextAppend {
         which: u8,
     },
-    Restart,
+    /// So many more records are committed.
+    Advance {
+        records: usize,
+    },
+    /// A restart on the whole log, or on what was committed of it.
+    Restart {
+        loses: bool,
+    },
     DeleteTopic,
 }
 
@@ -54,7 +65,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => client.prop_map(|client| Step::Die { client }),
         6 => prop_oneof![0..100u64, 1_000..4_000u64, 9_000..12_000u64].prop_map(|ms| Step::Pass { ms }),
         1 => (0..3u8).prop_map(|which| Step::FailNextAppend { which }),
-        1 => Just(Step::Restart),
+        8 => (0..6usize).prop_map(|records| Step::Advance { records }),
+        1 => any::<bool>().prop_map(|loses| Step::Restart { loses }),
         1 => Just(Step::DeleteTopic),
     ]
 }
@@ -74,6 +86,16 @@ struct Client {
 struct World {
     bed: Bed,
     clients: Vec<Client>,
+    /// How much of the log is committed.
+    committed: usize,
+    /// Shards that did nothing but read: the whole log, and what is committed of it.
+    reader: GroupShard,
+    committed_reader: GroupShard,
+    read: (usize, usize),
+}
+
+fn config() -> GroupConfig {
+    GroupConfig { max_group_size: 4, ..GroupConfig::default() }
 }
 
 fn group_of(client: usize) -> &'static str {
@@ -85,9 +107,18 @@ fn instance_of(client: usize) -> Option<String> {
 }
 
 impl World {
-    fn new() -> World {
-        let bed = Bed::with_config(GroupConfig { max_group_size: 4, ..GroupConfig::default() });
-        World { bed, clients: vec![Client::default(); CLIENTS] }
+    /// With `commits_at_once` there are no uncommitted records.
+    fn new(commits_at_once: bool) -> World {
+        let mut bed = Bed::with_config(config());
+        bed.commits_at_once = commits_at_once;
+        let reader = || GroupShard::new(config());
+        let clients = vec![Client::default(); CLIENTS];
+        World { bed, clients, committed: 0, reader: reader(), committed_reader: reader(), read: (0, 0) }
+    }
+
+    fn commit(&mut self, records: usize) {
+        self.committed = self.committed.saturating_add(records).min(self.bed.log.len());
+        self.bed.shard.committed(Offset(self.committed as i64));
     }
 
     fn take(&mut self, step: &Step) {
@@ -129,7 +160,8 @@ impl World {
                 let all = [AppendFailure::NotReplicated, AppendFailure::NotWritable, AppendFailure::TooLarge];
                 self.bed.fail_next_append = Some(all[usize::from(which)]);
             }
-            Step::Restart => self.restart(),
+            Step::Advance { records } => self.commit(records),
+            Step::Restart { loses } => self.restart(loses),
             Step::DeleteTopic => {
                 for outcome in self.bed.shard.topics_deleted(&["orders"]) {
                     self.bed.run(outcome);
@@ -193,16 +225,24 @@ impl World {
         }
     }
 
-    /// Restarts, and checks that what is stored is what was there.
-    fn restart(&mut self) {
+    /// Restarts, and checks that what was shown is there.
+    fn restart(&mut self, loses: bool) {
+        if loses {
+            self.bed.log.truncate(self.committed);
+        } else {
+            self.commit(usize::MAX);
+        }
         let offsets = ["first", "second"].map(|group| self.bed.fetch_all(group));
         let stable = self.stable_groups();
         self.bed.restart();
+        self.commit(usize::MAX);
         assert_eq!(offsets, ["first", "second"].map(|group| self.bed.fetch_all(group)));
         let after = self.stable_groups();
         for (group, description) in stable {
             assert_eq!(after.get(&group), Some(&description), "{group} was stable");
         }
+        self.reader = GroupShard::new(config());
+        self.read.0 = 0;
     }
 
     fn stable_groups(&self) -> BTreeMap<&'static str, String> {
@@ -214,8 +254,47 @@ impl World {
             .collect()
     }
 
+    /// The state is what a replay of the log gives, and what is shown is what one of the committed log gives.
+    fn check_against_readers(&mut self) {
+        if self.bed.commits_at_once {
+            self.committed = self.bed.log.len();
+        }
+        while self.read.0 < self.bed.log.len() {
+            self.bed.replay_entry(&mut self.reader, self.read.0);
+            self.read.0 += 1;
+        }
+        while self.read.1 < self.committed {
+            self.bed.replay_entry(&mut self.committed_reader, self.read.1);
+            self.read.1 += 1;
+        }
+        let shard = &self.bed.shard;
+        assert_eq!(shard.difference(&self.reader), None);
+        assert_eq!(shard.committed_difference(&self.committed_reader), None);
+        let waits = (self.committed < self.bed.log.len()).then_some(Offset(self.bed.log.len() as i64));
+        assert_eq!(shard.answers_wait_for(), waits);
+    }
+
+    /// What readers are told is what they are told by a shard that knows the committed log alone.
+    fn check_reads(&self) {
+        let mut alone = self.bed.replayed_to(self.committed);
+        let _ = alone.loaded(self.bed.now());
+        let names = |shard: &GroupShard| -> Vec<String> {
+            shard.list_groups(&[], &[]).unwrap().iter().map(|group| group.group_id.to_string()).collect()
+        };
+        assert_eq!(names(&self.bed.shard), names(&alone));
+        for name in ["first", "second"] {
+            assert_eq!(fetched(&self.bed.shard, name), fetched(&alone, name));
+            let Ok(group) = self.bed.shard.describe_group(name) else { continue };
+            // Between generations the members are in memory alone.
+            if matches!(group.state, GroupState::Stable | GroupState::Empty) && !self.bed.append_failed {
+                assert_eq!(alone.describe_group(name), Ok(group), "{name}");
+            }
+        }
+    }
+
     /// What must hold after each step.
-    fn check(&self) {
+    fn check(&mut self) {
+        self.check_against_readers();
         for name in ["first", "second"] {
             let Ok(group) = self.bed.shard.describe_group(name) else { continue };
             let waits = matches!(group.state, GroupState::PreparingRebalance | GroupState::CompletingRebalance);
@@ -224,24 +303,33 @@ impl World {
         }
     }
 
-    /// Everybody goes silent: all that is parked comes to its end by time alone.
+    /// Everybody goes silent and all is committed: all that is parked comes to its end by time alone.
     fn end(&mut self) {
         self.bed.fail_next_append = None;
         self.bed.pass_ms(700_000);
+        self.commit(usize::MAX);
         assert!(self.bed.parked.is_empty(), "never answered: {:?}", self.bed.parked);
         for name in ["first", "second"] {
             let state = self.bed.shard.describe_group(name).map(|group| group.state);
             assert!(matches!(state, Ok(GroupState::Empty) | Err(GroupError::GroupIdNotFound)), "{name}: {state:?}");
         }
-        self.restart();
+        self.restart(false);
     }
 }
 
-fn play(steps: &[Step]) -> (Vec<LogEntry>, BTreeMap<ReplyToken, Reply>) {
-    let mut world = World::new();
-    for step in steps {
+fn fetched(shard: &GroupShard, group_id: &str) -> Vec<FetchedTopic> {
+    let all = OffsetFetchRequest { group_id, member_id: None, member_epoch: -1, topics: None, require_stable: false };
+    shard.offset_fetch(&all).unwrap()
+}
+
+fn play(steps: &[Step], commits_at_once: bool) -> (Vec<LogEntry>, BTreeMap<ReplyToken, Reply>) {
+    let mut world = World::new(commits_at_once);
+    for (number, step) in steps.iter().enumerate() {
         world.take(step);
         world.check();
+        if number.is_multiple_of(4) {
+            world.check_reads();
+        }
     }
     world.end();
     (world.bed.log, world.bed.answers)
@@ -251,8 +339,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_is_answered_once_and_restarts_lose_nothing(steps in prop::collection::vec(step(), 1..120)) {
-        let first = play(&steps);
-        prop_assert!(first == play(&steps), "the same steps gave other bytes");
+    fn every_request_is_answered_once_and_restarts_lose_nothing(
+        steps in prop::collection::vec(step(), 1..120),
+        commits_at_once: bool,
+    ) {
+        let first = play(&steps, commits_at_once);
+        prop_assert!(first == play(&steps, commits_at_once), "the same steps gave other bytes");
     }
 }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mainstem_broker::{Broker, Endpoint, Topic, TopicMap, is_internal};
+use mainstem_broker::{Broker, Endpoint, Topic, TopicMap};
 use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -21,7 +21,7 @@ use mainstem_kafka_wire::messages::metadata_response::{
 };
 use mainstem_metadata::controller::CreateTopicError;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
-use mainstem_types::{PartitionIndex, TopicId, validate_topic_name};
+use mainstem_types::{PartitionIndex, TopicId, is_internal_topic, validate_topic_name};
 
 use crate::authorized::{self, operations};
 use crate::close::CloseReason;
@@ -157,7 +157,7 @@ impl<'v> View<'v> {
             error_code: error.0,
             name: name.map(Cow::Borrowed),
             topic_id,
-            is_internal: name.is_some_and(is_internal),
+            is_internal: name.is_some_and(is_internal_topic),
             // Whoever may do everything may do it with a topic that is not there, too.
             topic_authorized_operations: operations(self.with_operations && name.is_some(), authorized::TOPIC),
             ..Default::default()
@@ -179,7 +179,7 @@ impl<'v> View<'v> {
         MetadataResponseTopic {
             name: Some(Cow::Borrowed(&topic.name)),
             topic_id: topic.id,
-            is_internal: is_internal(&topic.name),
+            is_internal: is_internal_topic(&topic.name),
             partitions: partitions.collect(),
             topic_authorized_operations: operations(self.with_operations, authorized::TOPIC),
             ..Default::default()

@@ -35,7 +35,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     if known.is_empty() && !message.topics.is_empty() {
         return Ok(Handled::Ready(request.reply(&response)));
     }
-    let answer = door.broker.groups().commit_offsets(&Commit {
+    let answer = door.broker.consumer_groups().commit_offsets(&Commit {
         group_id: &message.group_id,
         generation: message.generation_id_or_member_epoch,
         member_id: &message.member_id,

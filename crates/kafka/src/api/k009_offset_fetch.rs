@@ -62,7 +62,7 @@ fn fetch_one(door: &Door, topics: &TopicMap, request: &Request, message: &Offset
             .map(|wanted| wanted.iter().map(|(name, indexes)| fetch_topic(topics, name, indexes, &mut seen)).collect()),
         require_stable: message.require_stable,
     };
-    let (fetched, error) = match door.broker.groups().fetch_offsets(&fetch) {
+    let (fetched, error) = match door.broker.consumer_groups().fetch_offsets(&fetch) {
         Ok(fetched) => (fetched, ErrorCode::NONE),
         // Version 1 has no error of the whole: each partition carries it.
         Err(error) if request.version < 2 => (failed(&fetch, &error), ErrorCode::NONE),
@@ -141,7 +141,7 @@ fn fetch_group(
         topics: known,
         require_stable,
     };
-    match door.broker.groups().fetch_offsets(&fetch) {
+    match door.broker.consumer_groups().fetch_offsets(&fetch) {
         Ok(fetched) => response.topics = fetched.iter().map(|topic| topic_response(topics, topic, by_id)).collect(),
         Err(error) => response.error_code = group_error_code(&error).0,
     }

@@ -29,7 +29,7 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
     let keys = if request.version >= 4 { message.coordinator_keys } else { vec![message.key] };
     let keys: Vec<Cow<'static, str>> = keys.into_iter().map(|key| Cow::Owned(key.into_owned())).collect();
     let key_type = message.key_type;
-    if key_type != GROUP || door.broker.groups().is_available() {
+    if key_type != GROUP || door.broker.consumer_groups().is_available() {
         return Ok(Handled::Ready(answer(&request, keys, |key| find(key, key_type, &endpoint))));
     }
     let broker = Arc::clone(&door.broker);

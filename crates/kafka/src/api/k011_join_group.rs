@@ -37,7 +37,7 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
         supports_skipping_assignment: request.version >= 9,
         member_uuid: door.broker.random_bytes(),
     };
-    let answer = door.broker.groups().join(&join);
+    let answer = door.broker.consumer_groups().join(&join);
     let member_id = message.member_id.as_ref().to_owned();
     drop(message);
     Ok(Handled::polling(async move {

@@ -17,7 +17,7 @@ pub const API: Api = Api::new(12, "Heartbeat", 0..=4, handle);
 
 fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
     let message: HeartbeatRequest<'_> = request.decode()?;
-    let result = door.broker.groups().heartbeat(&Beat {
+    let result = door.broker.consumer_groups().heartbeat(&Beat {
         group_id: &message.group_id,
         generation: message.generation_id,
         member_id: &message.member_id,

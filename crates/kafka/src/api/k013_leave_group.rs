@@ -25,7 +25,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     } else {
         vec![LeavingMember { member_id: &message.member_id, instance_id: None }]
     };
-    let answer = door.broker.groups().leave(&Leave { group_id: &message.group_id, members });
+    let answer = door.broker.consumer_groups().leave(&Leave { group_id: &message.group_id, members });
     drop(message);
     Ok(Handled::working(async move {
         match answer.wait().await {

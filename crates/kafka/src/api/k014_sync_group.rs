@@ -24,7 +24,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
         return Ok(Handled::Ready(request.reply(&SyncGroupResponse { error_code, ..Default::default() })));
     }
     let assignments = message.assignments.iter().map(|a| (a.member_id.as_ref(), a.assignment.as_ref()));
-    let answer = door.broker.groups().sync(&Sync {
+    let answer = door.broker.consumer_groups().sync(&Sync {
         group_id: &message.group_id,
         generation: message.generation_id,
         member_id: &message.member_id,

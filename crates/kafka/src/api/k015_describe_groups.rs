@@ -29,7 +29,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     let mut seen = HashSet::with_capacity(message.groups.len());
     let distinct = message.groups.iter().map(Cow::as_ref).filter(|group_id| seen.insert(*group_id));
     let groups = distinct.map(|group_id| {
-        let described = door.broker.groups().describe(group_id);
+        let described = door.broker.consumer_groups().describe(group_id);
         let mut group = describe(group_id, described, request.version);
         if group.error_code == 0 {
             group.authorized_operations = operations;

@@ -19,7 +19,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     let message: ListGroupsRequest<'_> = request.decode()?;
     let states: Vec<&str> = message.states_filter.iter().map(AsRef::as_ref).collect();
     let types: Vec<&str> = message.types_filter.iter().map(AsRef::as_ref).collect();
-    let response = match door.broker.groups().list(&states, &types) {
+    let response = match door.broker.consumer_groups().list(&states, &types) {
         Ok(groups) => {
             let groups = groups.iter().map(|group| ListedGroup {
                 group_id: Cow::Owned(group.group_id.as_ref().to_owned()),

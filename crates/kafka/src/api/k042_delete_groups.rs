@@ -27,7 +27,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     for group in &message.groups_names {
         // A name that stands there twice is deleted once, and answered once.
         if asked.iter().all(|(name, _)| name.as_str() != group.as_ref()) {
-            asked.push((group.as_ref().to_owned(), door.broker.groups().delete(group)));
+            asked.push((group.as_ref().to_owned(), door.broker.consumer_groups().delete(group)));
         }
     }
     drop(message);

@@ -31,7 +31,8 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
     let topics = door.broker.topics();
     let known = message.topics.iter().map(|topic| existing(&topics, topic));
     let known: Vec<TopicPartitions<'_>> = known.filter(|topic| !topic.partitions.is_empty()).collect();
-    let answer = door.broker.groups().delete_offsets(&Delete { group_id: message.group_id.as_ref(), topics: known });
+    let answer =
+        door.broker.consumer_groups().delete_offsets(&Delete { group_id: message.group_id.as_ref(), topics: known });
     drop((message, topics));
     Ok(Handled::working(async move {
         let deleted = answer.wait().await;

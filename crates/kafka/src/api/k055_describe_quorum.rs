@@ -12,7 +12,7 @@ use mainstem_kafka_wire::messages::DescribeQuorumRequest;
 use mainstem_kafka_wire::messages::describe_quorum_response::{
     DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
-use mainstem_metadata::controller::CLUSTER_METADATA_TOPIC;
+use mainstem_types::CLUSTER_METADATA_TOPIC;
 
 use crate::close::CloseReason;
 use crate::door::{Connection, Door};

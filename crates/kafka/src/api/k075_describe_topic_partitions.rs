@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mainstem_broker::{Broker, TopicMap, is_internal};
+use mainstem_broker::{Broker, TopicMap};
 use mainstem_door::{Handled, Reply};
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
@@ -19,7 +19,7 @@ use mainstem_kafka_wire::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponseTopic,
 };
 use mainstem_metadata::image::{PartitionImage, TopicImage};
-use mainstem_types::{PartitionIndex, validate_topic_name};
+use mainstem_types::{PartitionIndex, is_internal_topic, validate_topic_name};
 
 use crate::authorized;
 use crate::close::CloseReason;
@@ -89,7 +89,7 @@ impl<'p> Page<'p> {
         self.topics.push(DescribeTopicPartitionsResponseTopic {
             name: Some(Cow::Borrowed(name)),
             topic_id: topic.id,
-            is_internal: is_internal(name),
+            is_internal: is_internal_topic(name),
             partitions: shown,
             topic_authorized_operations: authorized::TOPIC,
             ..Default::default()
@@ -131,7 +131,7 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
     DescribeTopicPartitionsResponseTopic {
         error_code: error.0,
         name: Some(Cow::Borrowed(name)),
-        is_internal: is_internal(name),
+        is_internal: is_internal_topic(name),
         topic_authorized_operations: authorized::TOPIC,
         ..Default::default()
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use mainstem_types::{CLUSTER_METADATA_TOPIC, is_internal_topic};
+
 use super::ConfigError;
 use super::broker_config::BrokerConfig;
 
@@ -63,7 +65,7 @@ impl Durability {
 
 /// Topics of the broker itself: what they hold was promised to somebody.
 fn is_never_in_memory(topic: &str) -> bool {
-    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state" | "__cluster_metadata")
+    is_internal_topic(topic) || topic == CLUSTER_METADATA_TOPIC
 }
 
 /// Whether the broker may have this default while `mainstem.memory.force` is what it is.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use mainstem_kafka_wire::metadata_records::{ConfigRecord, MetadataRecord, TopicRecord};
-use mainstem_types::{TopicId, TopicNameError, validate_topic_name};
+use mainstem_types::{CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TopicId, TopicNameError, validate_topic_name};
 
 use super::configs::LAYOUT;
-use super::{AssignmentError, CLUSTER_METADATA_TOPIC, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
+use super::{AssignmentError, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
 use crate::config::{
     BrokerConfig, CLEANUP_POLICY, ConfigEntry, ConfigError, Layout, NO_COMPACTION, TopicConfig, topic_config_entries,
 };
@@ -99,7 +99,7 @@ pub fn offsets_topic(broker: &BrokerConfig, active_brokers: usize) -> NewTopic {
     let wanted = usize::try_from(broker.offsets.topic_replication_factor).unwrap_or(1);
     let set = |key: &str, value: String| (key.to_string(), Some(value));
     NewTopic {
-        name: "__consumer_offsets".to_string(),
+        name: CONSUMER_OFFSETS_TOPIC.to_string(),
         partitions: broker.offsets.topic_partitions,
         replication_factor: i16::try_from(wanted.min(active_brokers).max(1)).unwrap_or(1),
         assignments: Vec::new(),

@@ -38,9 +38,6 @@ use crate::image::{ClusterImage, ImageDelta, ReplayError};
 /// The most partitions that one request may add, over all its topics (Kafka's limit).
 pub const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
 
-/// The name of the metadata log's own topic, which nobody may create.
-pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
-
 /// What an operation wants: append these as one batch, replay them, then let the reply leave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<R> {

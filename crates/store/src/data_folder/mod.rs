@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use checkpoints::{Checkpoints, Known};
 use mainstem_env::{File, OpenOptions};
-use mainstem_types::{Offset, PartitionIndex, TopicId, TopicPartition};
+use mainstem_types::{CLUSTER_METADATA_TOPIC, Offset, PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
 use crate::config::LogConfig;
@@ -241,7 +241,7 @@ fn mark_in_use(env: &StoreEnv, path: &Path) -> Result<(), OpenError> {
 }
 
 fn metadata_partition() -> TopicPartition {
-    TopicPartition::new("__cluster_metadata", PartitionIndex(0))
+    TopicPartition::new(CLUSTER_METADATA_TOPIC, PartitionIndex(0))
 }
 
 fn take_lock(env: &StoreEnv, path: &Path) -> Result<Arc<dyn File>, OpenError> {

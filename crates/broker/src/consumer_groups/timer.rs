@@ -40,8 +40,7 @@ pub(super) struct TimerThread {
 
 impl TimerThread {
     pub fn start(shared: Arc<Shared>) -> io::Result<TimerThread> {
-        let inner =
-            Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() });
+        let inner = Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() });
         let own = Arc::clone(&inner);
         let thread = Worker::start("group-timer", move |_| run(&own, &shared))?;
         Ok(TimerThread { inner, thread })
@@ -49,10 +48,6 @@ impl TimerThread {
 
     pub fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.inner))
-    }
-
-    pub fn look(&self) {
-        self.waker().look();
     }
 
     /// A shard's earliest deadline may have become earlier than what the thread sleeps for.
@@ -97,10 +92,7 @@ fn run(inner: &Inner, shared: &Shared) {
             }
             plan.wake = None;
         }
-        let earliest = shared
-            .shards
-            .load_full()
-            .and_then(|shards| shards.iter().filter_map(|shard| shard.poll(shared.now())).min());
+        let earliest = shared.shards.all().iter().filter_map(|shard| shard.poll(shared.now())).min();
         let mut plan = inner.plan.lock();
         // Somebody may have asked for an earlier look meanwhile.
         plan.wake = [plan.wake, earliest].into_iter().flatten().min();

@@ -1,0 +1,255 @@
+//! One partition of `__consumer_offsets`: its state machine, its log, and those who wait for an answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mainstem_coordinator::{
+    AppendFailure, GroupConfig, GroupError, GroupShard, Now, OffsetsRecord, Outcome, Reply, ReplyToken,
+};
+use mainstem_record::BatchBuilder;
+use mainstem_store::{AppendError, Origin};
+use mainstem_types::{Offset, TimestampMs};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use super::answer::{Condition, Delivery, Pending};
+use crate::partition::Partition;
+
+pub(super) struct Shard {
+    partition: Arc<Partition>,
+    state: Mutex<State>,
+    closed: watch::Sender<bool>,
+}
+
+/// Loading → Served → Closed, or Loading → Unreadable until the next election.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Loading,
+    Served,
+    /// The log could not be read: clients are told that it loads, nothing is answered from half of the truth.
+    Unreadable,
+    /// The node does not lead any more: whoever still holds the shard is told so.
+    Closed,
+}
+
+struct State {
+    phase: Phase,
+    machine: GroupShard,
+    waiting: HashMap<ReplyToken, oneshot::Sender<Delivery>>,
+    /// Topics that were deleted while the log was read.
+    deleted_while_loading: Vec<String>,
+}
+
+impl Shard {
+    pub fn new(config: GroupConfig, partition: Arc<Partition>) -> Shard {
+        let state = State {
+            phase: Phase::Loading,
+            machine: GroupShard::new(config),
+            waiting: HashMap::new(),
+            deleted_while_loading: Vec::new(),
+        };
+        Shard { partition, state: Mutex::new(state), closed: watch::Sender::new(false) }
+    }
+
+    pub fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    pub fn is_empty_log(&self) -> bool {
+        self.partition.log().log_end() == self.partition.log().log_start()
+    }
+
+    pub fn is_unreadable(&self) -> bool {
+        self.state.lock().phase == Phase::Unreadable
+    }
+
+    /// Reads from the machine as it is after everything that is due, by the records that are committed now. Or changes what
+    /// no record holds.
+    pub fn look<T>(
+        &self,
+        now: Now,
+        operation: impl FnOnce(&mut GroupShard) -> Result<T, GroupError>,
+    ) -> Result<T, GroupError> {
+        let mut state = self.open_state()?;
+        self.fire_due(&mut state, now);
+        state.machine.committed(self.partition.high_watermark());
+        operation(&mut state.machine)
+    }
+
+    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, State>, GroupError> {
+        let state = self.state.lock();
+        if state.phase == Phase::Closed { Err(GroupError::NotCoordinator) } else { Ok(state) }
+    }
+
+    /// The machine as it is, whatever is due. For a replay and for comparisons; `None`: the shard has ended.
+    pub fn with<T>(&self, operation: impl FnOnce(&mut GroupShard) -> T) -> Option<T> {
+        let mut state = self.open_state().ok()?;
+        Some(operation(&mut state.machine))
+    }
+
+    /// Runs an operation, in several parts perhaps, that is answered with `token`; the answer comes with the last part. If a part
+    /// cannot be appended, the rest has failed with it. Also gives the next deadline of the shard.
+    pub fn submit(
+        &self,
+        token: ReplyToken,
+        now: Now,
+        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Vec<Outcome>,
+    ) -> Result<(Pending, Option<Duration>), GroupError> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.open_state()?;
+        self.fire_due(&mut state, now);
+        state.waiting.insert(token, sender);
+        let mut failed = None;
+        for part in operation(&mut state.machine, token, now) {
+            let part = match failed {
+                None => part,
+                Some(failure) => state.machine.append_failed(part, failure, now),
+            };
+            failed = failed.or(self.settle(&mut state, part, now));
+        }
+        Ok((Pending { receiver }, state.machine.next_deadline()))
+    }
+
+    /// The offsets of these topics go; if the log is still being read, as soon as it is.
+    pub fn topics_deleted(&self, topics: &[&str], now: Now) {
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Loading => state.deleted_while_loading.extend(topics.iter().map(|topic| (*topic).to_owned())),
+            Phase::Served => {
+                self.fire_due(&mut state, now);
+                self.settle_all(&mut state, now, |machine| machine.topics_deleted(topics));
+            }
+            Phase::Unreadable | Phase::Closed => {}
+        }
+    }
+
+    fn settle_all(&self, state: &mut State, now: Now, operation: impl FnOnce(&mut GroupShard) -> Vec<Outcome>) {
+        for outcome in operation(&mut state.machine) {
+            self.settle(state, outcome, now);
+        }
+    }
+
+    /// The log has been read: requests are served from now on.
+    pub fn loaded(&self, now: Now) {
+        let Ok(mut state) = self.open_state() else { return };
+        state.phase = Phase::Served;
+        state.machine.committed(self.partition.high_watermark());
+        let outcome = state.machine.loaded(now);
+        self.settle(&mut state, outcome, now);
+        let deleted = std::mem::take(&mut state.deleted_while_loading);
+        let deleted: Vec<&str> = deleted.iter().map(String::as_str).collect();
+        self.settle_all(&mut state, now, |machine| machine.topics_deleted(&deleted));
+    }
+
+    pub fn unreadable(&self) {
+        if let Ok(mut state) = self.open_state() {
+            state.phase = Phase::Unreadable;
+        }
+    }
+
+    fn fire_due(&self, state: &mut State, now: Now) {
+        while let Some(outcome) = state.machine.poll_timer(now) {
+            self.settle(state, outcome, now);
+        }
+    }
+
+    /// Fires what is due; gives the next deadline.
+    pub fn poll(&self, now: Now) -> Option<Duration> {
+        let mut state = self.state.lock();
+        self.fire_due(&mut state, now);
+        state.machine.next_deadline()
+    }
+
+    /// Ends the shard: whoever waits is answered NOT_COORDINATOR, for a commit as well; nothing is kept.
+    pub fn close(&self, now: Now) {
+        let mut state = self.state.lock();
+        state.phase = Phase::Closed;
+        let replies = state.machine.unload(now);
+        state.send_now(replies);
+        self.closed.send_replace(true);
+    }
+
+    /// Hands out answers, each with the condition under which it may leave.
+    fn deliver(&self, state: &mut State, replies: Vec<(ReplyToken, Reply)>) {
+        if replies.is_empty() {
+            return;
+        }
+        state.machine.committed(self.partition.high_watermark());
+        let after = state.machine.answers_wait_for();
+        state.send(replies, after.map(|end| move || self.condition(end)));
+    }
+
+    fn condition(&self, end: Offset) -> Condition {
+        Condition { partition: Arc::clone(&self.partition), end, closed: self.closed.subscribe() }
+    }
+
+    /// Appends what an outcome asks for, then hands out its answers. Gives the failure if that could not be done.
+    fn settle(&self, state: &mut State, mut outcome: Outcome, now: Now) -> Option<AppendFailure> {
+        let mut failed = None;
+        loop {
+            if outcome.records.is_empty() {
+                self.deliver(state, outcome.replies);
+                return failed;
+            }
+            match self.append(&outcome.records, now.wall) {
+                Ok(base) => {
+                    // First, so that nothing is kept of what is committed already.
+                    state.machine.committed(self.partition.high_watermark());
+                    state.machine.appended(outcome.records, base);
+                    self.deliver(state, outcome.replies);
+                    return failed;
+                }
+                Err(failure) => {
+                    failed = failed.or(Some(failure));
+                    outcome = state.machine.append_failed(outcome, failure, now);
+                }
+            }
+            if self.partition.log().failure().is_some() {
+                // Nobody is to wait for what will never be written.
+                state.send_now(std::mem::take(&mut outcome.replies));
+                let parked = state.machine.unload(now);
+                state.send_now(parked);
+                return failed;
+            }
+        }
+    }
+
+    /// Gives the offset of the first record.
+    fn append(&self, records: &[OffsetsRecord], now: TimestampMs) -> Result<Offset, AppendFailure> {
+        let mut builder = BatchBuilder::new();
+        for record in records {
+            let key = record.encode_key().map_err(|_| AppendFailure::TooLarge)?;
+            let value = record.encode_value().map_err(|_| AppendFailure::TooLarge)?;
+            builder.append(now, Some(&key), value.as_deref(), &[]);
+        }
+        let batch = Bytes::from(builder.build().map_err(|_| AppendFailure::TooLarge)?);
+        match self.partition.append(&batch, Origin::Coordinator, now, true) {
+            Ok(appended) => Ok(appended.base_offset),
+            Err(AppendError::MessageTooLarge { .. } | AppendError::RecordListTooLarge { .. }) => {
+                Err(AppendFailure::TooLarge)
+            }
+            Err(error) => {
+                tracing::error!("the coordinator cannot write: {error}");
+                Err(AppendFailure::NotWritable)
+            }
+        }
+    }
+}
+
+impl State {
+    fn send_now(&mut self, replies: Vec<(ReplyToken, Reply)>) {
+        self.send(replies, None::<fn() -> Condition>);
+    }
+
+    fn send(&mut self, replies: Vec<(ReplyToken, Reply)>, after: Option<impl Fn() -> Condition>) {
+        for (token, reply) in replies {
+            if let Some(sender) = self.waiting.remove(&token) {
+                let after = after.as_ref().map(|condition| condition());
+                // The client may have gone away while it waited.
+                let _ = sender.send(Delivery { reply, after });
+            }
+        }
+    }
+}
