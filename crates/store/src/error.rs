@@ -1,7 +1,9 @@
 //! What can go wrong, one enum for each operation.
 
 use mainstem_record::ValidationError;
-use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use mainstem_types::{
+    LeaderEpoch, Offset, PartitionIndex, Position, ProducerEpoch, ProducerId, TopicId, TopicPartition,
+};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,6 +60,24 @@ pub enum AppendError {
     /// The log was closed, or its topic deleted.
     #[error("{partition} is closed")]
     Closed { partition: TopicPartition },
+}
+
+/// Why entries of a commit log were not read for a follower, or not appended by one.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReplicateError {
+    /// Deleted by retention, or not written yet. A follower below the start begins anew at the start.
+    #[error("{log}: position {position} is outside {start}..={end}")]
+    OutOfRange { log: String, position: Position, start: Position, end: Position },
+    #[error("{log}: what was sent for position {position} does not continue this log: {reason}")]
+    NotNext { log: String, position: Position, reason: String },
+    #[error(
+        "{log}: partition {partition} of topic {topic_id} is not known here yet; wait for newer metadata, then send it again"
+    )]
+    UnknownPartition { log: String, topic_id: TopicId, partition: PartitionIndex },
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
 }
 
 /// Why nothing was read.

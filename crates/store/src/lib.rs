@@ -39,14 +39,16 @@ mod topic_log;
 
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use config::{Compression, Durability, KeyIndexing, LogConfig};
-pub use data_folder::{DataFolder, FolderEntry, FolderReport, Grouped, Grouping, GroupsReport, NewLog, StopKind};
-pub use error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
+pub use data_folder::{
+    CutError, DataFolder, FolderEntry, FolderReport, Grouped, Grouping, GroupsReport, NewLog, StopKind,
+};
+pub use error::{AppendError, LogStartError, OpenError, ReadError, ReplicateError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::meta_properties::MetaProperties;
 pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
-pub use group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile};
+pub use group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, UnknownPartitions};
 pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};

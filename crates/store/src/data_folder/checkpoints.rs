@@ -123,7 +123,7 @@ impl Checkpoints {
     }
 
     /// The files of Kafka's, to be changed.
-    fn kafkas(&self) -> Known {
+    pub(super) fn kafkas(&self) -> Known {
         Known {
             log_starts: self.log_starts.offsets.clone(),
             recovery_points: self.recovery_points.offsets.clone(),
@@ -145,6 +145,18 @@ impl Known {
         for file in self.files() {
             file.remove(partition);
         }
+    }
+
+    /// Nothing is said of what lies at or above `offset`, where the log may be cut. False: nothing was.
+    pub(super) fn lower(&mut self, partition: &TopicPartition, offset: Offset) -> bool {
+        let mut lowered = false;
+        for file in [&mut self.recovery_points, &mut self.high_watermarks, &mut self.cleaned] {
+            if let Some(known) = file.get_mut(partition).filter(|known| **known > offset) {
+                *known = offset;
+                lowered = true;
+            }
+        }
+        lowered
     }
 
     fn files(&mut self) -> [&mut OffsetsByPartition; 4] {
@@ -287,7 +299,7 @@ impl DataFolder {
     }
 
     /// Log starts first: what was deleted must not come back because a later file could not be written.
-    fn replace_kafkas(&self, checkpoints: &mut Checkpoints, next: Known) -> Result<(), OpenError> {
+    pub(super) fn replace_kafkas(&self, checkpoints: &mut Checkpoints, next: Known) -> Result<(), OpenError> {
         self.replace(LOG_STARTS, &mut checkpoints.log_starts, next.log_starts)?;
         self.replace(RECOVERY_POINTS, &mut checkpoints.recovery_points, next.recovery_points)?;
         self.replace(HIGH_WATERMARKS, &mut checkpoints.high_watermarks, next.high_watermarks)?;

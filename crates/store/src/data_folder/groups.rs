@@ -287,7 +287,8 @@ impl DataFolder {
         Ok(report)
     }
 
-    pub(super) fn groups(&self) -> Vec<Arc<GroupLog>> {
+    /// The groups that are open.
+    pub fn groups(&self) -> Vec<Arc<GroupLog>> {
         self.groups.get().map(Groups::all).unwrap_or_default()
     }
 

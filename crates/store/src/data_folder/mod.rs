@@ -6,6 +6,7 @@
 mod across_groups;
 mod checkpoints;
 mod classify;
+mod cut;
 mod groups;
 mod lifecycle;
 mod reserve;
@@ -14,6 +15,7 @@ mod reserve;
 mod tests;
 
 pub use classify::{FolderEntry, FolderReport, StopKind};
+pub use cut::CutError;
 pub use groups::{Grouped, Grouping, GroupsReport};
 
 use std::collections::HashSet;

@@ -22,18 +22,19 @@ const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
 /// Views that take too much memory to be left to others.
-struct Due {
+#[derive(Default)]
+pub(super) struct Due {
     index: bool,
     queue: bool,
 }
 
 /// A batch that was written, for the views.
-struct Written {
-    header: BatchHeader,
-    marker: Option<TransactionEnd>,
-    placed: Placed,
+pub(super) struct Written {
+    pub(super) header: BatchHeader,
+    pub(super) marker: Option<TransactionEnd>,
+    pub(super) placed: Placed,
     /// What the settings said when it was written.
-    durability: Durability,
+    pub(super) durability: Durability,
 }
 
 impl GroupPartition {
@@ -71,12 +72,7 @@ impl GroupPartition {
         let written = Written { header, marker: prepared.marker, placed, durability: config.durability };
         let (log_start, due) = self.observe(written, inspected)?;
         drop(order);
-        if due.index {
-            self.write_index()?;
-        }
-        if due.queue {
-            self.write_queue_unless_others_do()?;
-        }
+        self.write_due(due)?;
         Ok(Appended { base_offset, last_offset: header.last_offset(), append_time, log_start, duplicate: false })
     }
 
@@ -85,7 +81,7 @@ impl GroupPartition {
         prepare::check_producer(&state.producers, &self.partition, header, state.log_start).ok().flatten()
     }
 
-    fn check_open(&self, state: &State) -> Result<(), AppendError> {
+    pub(super) fn check_open(&self, state: &State) -> Result<(), AppendError> {
         self.core.check_alive()?;
         if state.closed {
             return Err(AppendError::Closed { partition: self.partition.clone() });
@@ -108,7 +104,7 @@ impl GroupPartition {
         Ok(Placed { segment, position, size })
     }
 
-    fn write_failed(&self, error: WriteError) -> AppendError {
+    pub(super) fn write_failed(&self, error: WriteError) -> AppendError {
         let partition = self.partition.clone();
         match error {
             WriteError::Append(JournalError::Failed(failure)) | WriteError::Roll(RollError::Failed(failure)) => {
@@ -140,7 +136,11 @@ impl GroupPartition {
 
     /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the log start, and
     /// which views have to be written because nobody else does it in time.
-    fn observe(&self, written: Written, inspected: Inspected) -> Result<(mainstem_types::Offset, Due), AppendError> {
+    pub(super) fn observe(
+        &self,
+        written: Written,
+        inspected: Inspected,
+    ) -> Result<(mainstem_types::Offset, Due), AppendError> {
         let Written { header, marker, placed, durability } = written;
         let index = self.core.index.add(&inspected.keys, placed.position.0, header.max_timestamp.0);
         let mut state = self.state.lock();
@@ -165,7 +165,7 @@ impl GroupPartition {
     }
 
     /// Where queues take much more memory than they may, the disk had no room for them for long: an append makes some, or is refused.
-    fn make_room_for_queue(&self) -> Result<(), AppendError> {
+    pub(super) fn make_room_for_queue(&self) -> Result<(), AppendError> {
         if !self.core.env.queues.is_exhausted(self.core.options.queue_bytes) {
             return Ok(());
         }
@@ -173,6 +173,16 @@ impl GroupPartition {
             true => AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 },
             false => AppendError::Storage(self.core.fail("write", &self.core.queue_dir(&self.partition), error)),
         })
+    }
+
+    pub(super) fn write_due(&self, due: Due) -> Result<(), AppendError> {
+        if due.index {
+            self.write_index()?;
+        }
+        if due.queue {
+            self.write_queue_unless_others_do()?;
+        }
+        Ok(())
     }
 
     fn write_queue_unless_others_do(&self) -> Result<(), AppendError> {

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::GroupOptions;
 use super::entry_reader::{EntryReader, READS_NOWAIT_MAX};
+use super::replicated::CopyError;
 use crate::config::Durability;
 use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
 
@@ -100,6 +101,37 @@ impl CommitLog {
             Durability::Os | Durability::Disk => self.journal.append(&parts),
         };
         Ok(position_of(written.map_err(WriteError::Append)?))
+    }
+
+    /// Writes whole entries of another log, which have the same place there; the last may be a blank of the length that is given. Gives where the
+    /// log ends then.
+    pub(crate) fn write_copied(&self, at: Position, bytes: &[u8], blank: Option<u32>) -> Result<Position, CopyError> {
+        let mut next_segment = self.next_segment.lock();
+        let end = End { location: self.journal.end().unwrap_or_default(), next_segment: *next_segment };
+        if end.position() != at {
+            return Err(CopyError::End(end.position()));
+        }
+        if bytes.is_empty() {
+            return Ok(at);
+        }
+        self.roll(&mut next_segment).map_err(CopyError::Write)?;
+        let written = self.journal.append(&[IoSlice::new(bytes)]);
+        written.map_err(|error| CopyError::Write(WriteError::Append(error)))?;
+        let end = at.plus(bytes.len() as u64);
+        let Some(length) = blank else { return Ok(end) };
+        let next = end.0 - HEADER_SIZE as u64 + u64::from(length);
+        *next_segment = Some(next);
+        Ok(Position(next))
+    }
+
+    /// Begins an empty log anew at a later position, durably.
+    pub(crate) fn restart_at(&self, at: Position) -> std::io::Result<()> {
+        let mut next_segment = self.next_segment.lock();
+        let failed = |error: String| std::io::Error::other(error);
+        self.journal.roll(SegmentBase(at.0)).map_err(|error| failed(error.to_string()))?;
+        *next_segment = None;
+        self.journal.delete_before(SegmentBase(at.0)).map_err(|error| failed(error.to_string()))?;
+        Ok(())
     }
 
     /// Ends the active file if the entry does not fit; gives where the next one is to begin then.

@@ -47,6 +47,7 @@ mod queue_folder;
 mod queue_memory;
 mod read;
 mod replay;
+mod replicated;
 mod resync;
 mod retention;
 mod state;
@@ -60,6 +61,7 @@ mod tests;
 pub use open::{GroupReport, LivePartition};
 pub use partition::GroupPartition;
 pub(crate) use queue_memory::QueueMemory;
+pub use replicated::UnknownPartitions;
 pub use retention::OldFile;
 
 use std::collections::BTreeMap;
@@ -150,6 +152,8 @@ pub(crate) struct Core {
     failed: OnceLock<StorageError>,
     /// Its topic was deleted, and its folder with it: what fails from now on is nobody's concern.
     left: AtomicBool,
+    /// The log is a copy of a leader's: nothing of its own is written to it.
+    follows: AtomicBool,
 }
 
 impl Core {

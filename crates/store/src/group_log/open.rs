@@ -109,6 +109,7 @@ impl GroupLog {
             waiting: Arc::default(),
             failed: OnceLock::new(),
             left: AtomicBool::new(false),
+            follows: AtomicBool::new(false),
         });
         let observer: Arc<dyn DurabilityObserver> = core.waiting.clone();
         core.log.journal.set_observer(Arc::downgrade(&observer));

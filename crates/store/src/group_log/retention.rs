@@ -5,6 +5,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use mainstem_journal::{AppendError, DeleteError, RollError, SegmentBase};
 use mainstem_types::{Offset, Position, TimestampMs};
@@ -138,7 +139,7 @@ impl GroupLog {
         let mut last = self.checkpointing.lock();
         self.core.check_alive()?;
         let journal = &self.core.log.journal;
-        if self.first_needed().is_none() {
+        if self.first_needed().is_none() && !self.core.follows.load(Ordering::Acquire) {
             // What the written file holds goes too.
             self.end_file()?;
         }

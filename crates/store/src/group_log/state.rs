@@ -179,6 +179,11 @@ impl State {
         self.shares.iter().map(|share| share.bytes).sum()
     }
 
+    /// Forgets an epoch that began at the end of the log.
+    pub(crate) fn forget_empty_epoch(&mut self) {
+        self.epochs.truncate_end(self.next_offset);
+    }
+
     pub(crate) fn epoch_for(&self, offset: Offset) -> Option<LeaderEpoch> {
         self.epochs.epoch_for(offset)
     }

@@ -37,6 +37,8 @@ impl GroupLog {
         let mut last = self.checkpointing.lock();
         self.core.check_alive()?;
         if position >= self.end_position() {
+            // An epoch that began at the end has no record, and is the leader's to begin.
+            self.partitions().iter().for_each(|partition| partition.state.lock().forget_empty_epoch());
             return Ok(Vec::new());
         }
         let partitions = self.partitions();

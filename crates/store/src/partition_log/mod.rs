@@ -23,6 +23,7 @@ mod open;
 pub(crate) mod producers;
 mod read;
 mod replace;
+mod replicated;
 mod retention;
 mod roll;
 mod scanner;

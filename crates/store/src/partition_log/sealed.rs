@@ -117,6 +117,12 @@ impl PartitionLog {
         state.recovery_point_on_disk = recovery_point.min(state.next_offset);
     }
 
+    /// The checkpoint file says no more than this of the log now.
+    pub(crate) fn checkpoint_lowered(&self, offset: Offset) {
+        let mut state = self.state.lock();
+        state.recovery_point_on_disk = state.recovery_point_on_disk.min(offset);
+    }
+
     /// Everything below is durable, views included, and the checkpoint file on the disk says so.
     pub fn checkpointed_end(&self) -> Offset {
         self.state.lock().recovery_point_on_disk

@@ -25,7 +25,10 @@ impl PartitionLog {
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         if offset >= state.next_offset {
-            return Ok(state.next_offset);
+            // An epoch that began at the end has no record, and is the leader's to begin (KAFKA-10706).
+            let end = state.next_offset;
+            state.epochs.truncate_end(end);
+            return Ok(end);
         }
         // So that the files tell all that is known.
         self.seal_indexes(&mut state)?;

@@ -5,6 +5,7 @@ mod damage;
 mod in_memory;
 mod keys;
 mod node;
+mod replicated;
 mod rules;
 
 /// Runs a test for each layout.

@@ -91,6 +91,8 @@ impl Opening<'_> {
     /// The epochs that began before a scan begins. Where that is above the recovery point, the file may be behind: the headers tell.
     pub(super) fn epochs_before(&self, start: &ScanStart) -> Result<Epochs, OpenError> {
         let mut epochs = self.epochs.clone().unwrap_or_default();
+        // The file may tell of records that were cut before a power cut: what follows is told by the batches alone.
+        epochs.truncate_end(start.offset);
         let from = self.facts.recovery_point.unwrap_or(Offset::ZERO);
         if from >= start.offset {
             return Ok(epochs);
