@@ -1,9 +1,11 @@
-//! Names in `README.md`, `CONTRIBUTING.md` and `docs/` must exist in the tree: files, tests, threads, and the targets of links.
+//! Names in `README.md`, `CONTRIBUTING.md` and `docs/` must exist in the tree: files, tests, threads, and the targets
+//! of links.
 //!
 //! Only text between backticks counts, outside of code blocks, and what a link points at:
 //!
-//! - A path that begins with a folder of the project, or a file name of a source (`.rs`, `.py`, `.sh`), is a file or folder. Parts may be
-//!   left out: `journal/append.rs` is `crates/journal/src/append.rs`. Kafka's own tools (`kafka-….sh`) are not ours.
+//! - A path that begins with a folder of the project, or a file name of a source (`.rs`, `.py`, `.sh`), is a file or
+//!   folder. Parts may be left out: `journal/append.rs` is `crates/journal/src/append.rs`. Kafka's own tools
+//!   (`kafka-….sh`) are not ours.
 //! - A name of at least four words joined by `_` is one of a function, or another word of a source.
 //! - `name-N`, and the first column of a table of threads (`name`, `how many`), is a thread's name in production code.
 //! - A link without `://` points at a file or folder, from the page's own folder.

@@ -1,4 +1,5 @@
-//! Nothing unfinished stays: no `todo!`, `unimplemented!`, `dbg!`, `#[ignore]`, no marker comments, no commented-out code.
+//! Nothing unfinished stays: no `todo!`, `unimplemented!`, `dbg!`, `#[ignore]`, no marker comments, no commented-out
+//! code.
 
 use super::Finding;
 use super::source::Source;

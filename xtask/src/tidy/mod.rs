@@ -3,6 +3,8 @@
 //! One line for each finding, `file:line: what, why, what to do`, and a closing line with the count.
 //! The rules on source text work on parsed syntax; nothing is found by searching text for words, comments apart.
 
+mod circles;
+mod columns;
 mod documents;
 mod layers;
 mod leftovers;
@@ -58,6 +60,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut findings: Vec<Finding> = sources.iter().flat_map(check_source).collect();
     let packages = layers::Packages::read(&root)?;
     findings.extend(layers::check(&packages));
+    findings.extend(circles::check(&sources));
     findings.extend(logic::check_dependencies(&packages));
     findings.extend(licences::check(&packages));
     findings.extend(documents::check(&root, &sources)?);
@@ -84,6 +87,7 @@ fn check_source(source: &source::Source) -> Vec<Finding> {
     let mut findings = length::check(source);
     findings.extend(panics::check(source));
     findings.extend(leftovers::check(source));
+    findings.extend(columns::check(source));
     findings.extend(logic::check_source(source));
     findings
 }

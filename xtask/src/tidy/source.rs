@@ -15,7 +15,8 @@ pub struct Source {
     pub tokens: Vec<Token>,
     pub comments: Vec<Comment>,
     pub file: syn::File,
-    /// The whole file is test code: `tests/`, `benches/`, `fuzz/`, `tests.rs`, `x_tests.rs`, or declared under `#[cfg(test)]`.
+    /// The whole file is test code: `tests/`, `benches/`, `fuzz/`, `tests.rs`, `x_tests.rs`, or declared under
+    /// `#[cfg(test)]`.
     pub is_test: bool,
     /// Lines of items marked `#[cfg(test)]` or `#[test]`.
     pub test_lines: Vec<RangeInclusive<usize>>,
