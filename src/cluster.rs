@@ -55,8 +55,8 @@ impl ClusterOptions {
         ClusterOptions { bootstrap_server, profile, timeout, resolved: OnceLock::new() }
     }
 
-    /// The address on the command line counts first, then the profile there, then the two variables in the same order, then
-    /// the profile that the file prefers.
+    /// The address on the command line counts first, then the profile there, then the two variables in the same order,
+    /// then the profile that the file prefers.
     fn resolve(&self) -> anyhow::Result<Cluster> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let mut bootstrap = self.bootstrap_server.clone();

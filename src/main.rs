@@ -1,7 +1,8 @@
 //! The `mainstem` binary.
 //!
-//! Exit codes: 0 after success, an orderly stop, and when the reader of the output has gone; 1 after an error, whose message
-//! is the last line on standard error; 2 for a command line that cannot be understood. `docs/cli.md` has the commands and their JSON.
+//! Exit codes: 0 after success, an orderly stop, and when the reader of the output has gone; 1 after an error, whose
+//! message is the last line on standard error; 2 for a command line that cannot be understood. `docs/cli.md` has the
+//! commands and their JSON.
 
 mod cluster;
 mod commands;
@@ -114,8 +115,8 @@ fn main() -> ExitCode {
     if let Some(Said(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
-    // One line, whatever the error consists of: the last line is what a supervisor shows. Nobody is left to be told when
-    // that fails too.
+    // One line, whatever the error consists of: the last line is what a supervisor shows. Nobody is left to be told
+    // when that fails too.
     let name = style::of_stderr().red("mainstem:");
     let _ = writeln!(std::io::stderr(), "{name} {}", format!("{error:#}").replace('\n', " "));
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -14,8 +14,8 @@ const TAIL_CACHE_BYTES: usize = 64 << 20;
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Starts a node: binds, opens the data folder (`log.dirs`, which must be set), recovers, and begins to accept. A start that `stop` ends
-/// early is an error that [`is_stopped`] tells from others.
+/// Starts a node: binds, opens the data folder (`log.dirs`, which must be set), recovers, and begins to accept. A start
+/// that `stop` ends early is an error that [`is_stopped`] tells from others.
 pub fn start(config: BrokerConfig, stop: Arc<Signal>) -> Result<RunningServer, StartError> {
     Server::start_with(config, |config, _runtime| open(config, stop))
 }

@@ -1,5 +1,5 @@
-//! Processes of this machine, as `/proc` shows them: who listens on a port, and how much CPU somebody used. Nothing of it exists elsewhere
-//! than on Linux; then nobody is found.
+//! Processes of this machine, as `/proc` shows them: who listens on a port, and how much CPU somebody used. Nothing of
+//! it exists elsewhere than on Linux; then nobody is found.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -58,14 +58,15 @@ pub fn cpu_of(process: u32) -> Option<Duration> {
     Some(Duration::from_secs_f64(ticks as f64 / a_second as f64))
 }
 
-/// The bytes that a process has read from files so far, those included that it sent to a socket without looking at them.
+/// The bytes that a process has read from files so far, those included that it sent to a socket without looking at
+/// them.
 pub fn bytes_read_by(process: u32) -> Option<u64> {
     let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
     io.lines().find_map(|line| line.strip_prefix("rchar:"))?.trim().parse().ok()
 }
 
-/// Has the system kill this process when the one that started it ends, however that ends. An error: it has ended already. Where the
-/// system cannot do that, nothing happens.
+/// Has the system kill this process when the one that started it ends, however that ends. An error: it has ended
+/// already. Where the system cannot do that, nothing happens.
 pub fn end_with_parent(parent: u32) -> anyhow::Result<()> {
     #[cfg(target_os = "linux")]
     {

@@ -1,5 +1,6 @@
-//! The real binary on a small file system that becomes full. Mounting one needs root: without it each test runs itself again in a namespace of
-//! users and mounts of its own. Where the system forbids that, too, the tests fail, and say what they need.
+//! The real binary on a small file system that becomes full. Mounting one needs root: without it each test runs itself
+//! again in a namespace of users and mounts of its own. Where the system forbids that, too, the tests fail, and say
+//! what they need.
 
 #[path = "hostile/wire.rs"]
 #[allow(dead_code, reason = "the parts that hostile clients need")]

@@ -1,4 +1,5 @@
-//! `mainstem.durability=memory` with the real binary: where it is refused, what a killed broker loses, and what it does not.
+//! `mainstem.durability=memory` with the real binary: where it is refused, what a killed broker loses, and what it does
+//! not.
 
 mod support;
 

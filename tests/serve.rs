@@ -88,7 +88,8 @@ fn records(server: &Server) -> usize {
     support::commands::stdout(&output).lines().count()
 }
 
-/// Starts a broker by a command, and has a signal sent as soon as it says its version; gives the exit code, and what else it said.
+/// Starts a broker by a command, and has a signal sent as soon as it says its version; gives the exit code, and what
+/// else it said.
 fn stop_at_once(mut command: std::process::Command, send: impl FnOnce(&std::process::Child)) -> (Option<i32>, String) {
     command.args(["--set", "num.recovery.threads.per.data.dir=1"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::inherit());

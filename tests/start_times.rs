@@ -1,7 +1,8 @@
 //! A start after a kill looks at the end of each log, however much lies before it.
 //!
-//! Segments are made from nothing: sparse files that only a scan would find to be empty. `MAINSTEM_FULL=1 cargo test --release --test start_times --
-//! --nocapture` makes 100,000 of them, and 50 GB in two partitions, and says how long the starts take.
+//! Segments are made from nothing: sparse files that only a scan would find to be empty.
+//! `MAINSTEM_FULL=1 cargo test --release --test start_times -- --nocapture` makes 100,000 of them, and 50 GB in two
+//! partitions, and says how long the starts take.
 
 mod support;
 

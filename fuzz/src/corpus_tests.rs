@@ -1,5 +1,5 @@
-//! The corpus of the targets that take whole conversations: each conversation is held with a broker, and goes well. With
-//! `MAINSTEM_WRITE_CORPUS=1 cargo test -p mainstem-fuzz conversations` what was said is written to `corpus/`.
+//! The corpus of the targets that take whole conversations: each conversation is held with a broker, and goes well.
+//! With `MAINSTEM_WRITE_CORPUS=1 cargo test -p mainstem-fuzz conversations` what was said is written to `corpus/`.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -172,8 +172,8 @@ impl Drop for Signals {
     }
 }
 
-/// Waits until the stop is asked for. What the start alone needed of the program is given back before that, and once more when every thread has
-/// run. Each minute the log tells what went through.
+/// Waits until the stop is asked for. What the start alone needed of the program is given back before that, and once
+/// more when every thread has run. Each minute the log tells what went through.
 fn serve_until(stop: &Signal, server: &RunningServer) {
     mainstem_env::give_back_program_pages();
     let mut traffic = TrafficLog::default();

@@ -1,11 +1,13 @@
-//! The real binary under load, killed again and again: everything that was acknowledged is there, once, and nothing else.
+//! The real binary under load, killed again and again: everything that was acknowledged is there, once, and nothing
+//! else.
 //!
-//! A seed gives topics of all layouts, settings, producers, consumers, what an administrator does meanwhile, and how each life
-//! of the broker ends. After each start everything is read and compared with what was sent and acknowledged. What fails prints
-//! seed, life and place, and keeps the folder: the broker's log and `diary.txt` are beside the data.
+//! A seed gives topics of all layouts, settings, producers, consumers, what an administrator does meanwhile, and how
+//! each life of the broker ends. After each start everything is read and compared with what was sent and acknowledged.
+//! What fails prints seed, life and place, and keeps the folder: the broker's log and `diary.txt` are beside the data.
 //!
-//! `MAINSTEM_CHAOS_SEED=7` runs one seed, `MAINSTEM_CHAOS_MINUTES=30` new seeds for that long (as does `MAINSTEM_FULL=1`, for five
-//! minutes), `MAINSTEM_CHAOS_LIVES=50` says how often the broker starts with each, `MAINSTEM_CHAOS_BINARY` names another binary.
+//! `MAINSTEM_CHAOS_SEED=7` runs one seed, `MAINSTEM_CHAOS_MINUTES=30` new seeds for that long (as does
+//! `MAINSTEM_FULL=1`, for five minutes), `MAINSTEM_CHAOS_LIVES=50` says how often the broker starts with each,
+//! `MAINSTEM_CHAOS_BINARY` names another binary.
 
 mod broker;
 mod connection;

@@ -149,7 +149,8 @@ impl Run {
         let said = self.broker.start()?;
         self.diary.note(format!("started after {in_vain} in vain: {}", said.join(" | ")));
         let bad = ["failed", "unreadable", "parked"];
-        // A kill may come between the creation of a small file and what is written into it; a commit log has records of deleted topics.
+        // A kill may come between the creation of a small file and what is written into it; a commit log has records of
+        // deleted topics.
         let right = ["the file is empty", "their records stay as long as the brokers' log.retention.ms says"];
         let is_bad = |line: &&String| {
             bad.iter().any(|word| line.starts_with(word)) && !right.iter().any(|words| line.ends_with(words))

@@ -13,8 +13,8 @@ use mainstem_kafka_wire::messages::{CreateTopicsResponse, ProduceResponse};
 use crate::support::{PATIENCE, Server, mainstem};
 use crate::wire::{self, Client};
 
-/// The longest that a well-behaved client waits for one answer, on a busy machine and with an unoptimised broker. Without the
-/// attackers it waits a millisecond.
+/// The longest that a well-behaved client waits for one answer, on a busy machine and with an unoptimised broker.
+/// Without the attackers it waits a millisecond.
 const CALM_LATENCY_MAX: Duration = Duration::from_secs(3);
 const CALM_TOPIC: &str = "calm";
 const CALM_PAUSE: Duration = Duration::from_millis(5);
@@ -71,8 +71,8 @@ impl Bed {
         wire::socket(self.address)
     }
 
-    /// Runs an attack while a client goes on producing. At the end the broker lives, the client was always served soon, and
-    /// the memory of the broker never grew by more than `memory_max`.
+    /// Runs an attack while a client goes on producing. At the end the broker lives, the client was always served soon,
+    /// and the memory of the broker never grew by more than `memory_max`.
     pub fn endure(&self, what: &str, memory_max: u64, attack: impl FnOnce(&Bed)) {
         let began = Instant::now();
         let over = Arc::new(AtomicBool::new(false));

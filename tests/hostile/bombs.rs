@@ -13,7 +13,8 @@ use crate::wire::{self, Client, Outcome, receive, send};
 
 const MESSAGE_TOO_LARGE: i16 = 10;
 
-/// A batch of one record whose value is so many zeros, in memory only once: the header and the varints of the record in front.
+/// A batch of one record whose value is so many zeros, in memory only once: the header and the varints of the record in
+/// front.
 fn bomb(codec: Codec, zeros: usize) -> Bytes {
     let mut template = wire::batch(Codec::None, &[&[]]).to_vec();
     let header = BatchHeader::read(template[..HEADER_SIZE].try_into().unwrap());
@@ -47,8 +48,8 @@ fn varint(out: &mut Vec<u8>, number: usize) {
     out.push(rest as u8);
 }
 
-/// 256 MiB is the most that the records of a batch may take with the default of `max.message.bytes`, and with twice that. Snappy
-/// cannot pack as much.
+/// 256 MiB is the most that the records of a batch may take with the default of `max.message.bytes`, and with twice
+/// that. Snappy cannot pack as much.
 #[test]
 fn records_that_unpack_to_hundreds_of_megabytes_are_refused_in_bounded_time_and_memory() {
     let bed = Bed::start(&[]);
@@ -133,7 +134,8 @@ const GREAT_MEMORY_MAX: u64 = 320 * MIB;
 
 #[test]
 fn metadata_of_a_great_many_topics() {
-    // With more replicas than there are brokers, each of the topics is refused: an answer of another kind for each name.
+    // With more replicas than there are brokers, each of the topics is refused: an answer of another kind for each
+    // name.
     let bed = Bed::start(&["default.replication.factor=3"]);
     let names: Vec<String> = (0..ELEMENTS).map(|number| format!("t{number}")).collect();
     let topic = |name: &'_ String| metadata_request::MetadataRequestTopic {

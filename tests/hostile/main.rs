@@ -1,5 +1,5 @@
-//! Clients that mean harm, or are broken, against the real binary. Whatever they do, the broker lives, its memory stays within
-//! bounds, and a client that behaves goes on being served in reasonable time.
+//! Clients that mean harm, or are broken, against the real binary. Whatever they do, the broker lives, its memory stays
+//! within bounds, and a client that behaves goes on being served in reasonable time.
 //!
 //! What is measured is printed: `cargo test --test hostile -- --nocapture`.
 

@@ -3,12 +3,12 @@
 //! ```text
 //! floor produce FILE             a server: receive a frame, checksum it, write it to FILE, acknowledge it
 //! floor consume FILE             a server: receive a request, send the next piece of FILE with sendfile
-//! floor send ADDRESS FRAME COUNT the client of `produce`: COUNT frames of FRAME bytes, at most five without acknowledgement
+//! floor send ADDRESS FRAME COUNT the client of `produce`: COUNT frames of FRAME bytes, up to five in flight
 //! floor read ADDRESS PIECE COUNT the client of `consume`: COUNT pieces of PIECE bytes
 //! ```
 //!
-//! A server prints its address and serves one connection at a time. `xtask` compiles this file with `rustc -O`; it uses only
-//! the standard library and the system's `sendfile`. Linux only.
+//! A server prints its address and serves one connection at a time. `xtask` compiles this file with `rustc -O`; it uses
+//! only the standard library and the system's `sendfile`. Linux only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

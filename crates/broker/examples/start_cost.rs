@@ -1,6 +1,7 @@
 //! What a start and a stop cost: `cargo run -p mainstem-broker --example start_cost -- DIR [create N] [kill]`.
 //!
-//! Starts a broker on DIR, creates N one-partition topics if asked, and stops: orderly, or as if it was killed. Says how long each took.
+//! Starts a broker on DIR, creates N one-partition topics if asked, and stops: orderly, or as if it was killed. Says
+//! how long each took.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

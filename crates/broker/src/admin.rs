@@ -1,6 +1,7 @@
 //! Changes of the cluster that clients ask for, or that the broker makes on their behalf.
 //!
-//! Each is one operation of the controller: decided, recorded as one batch, and followed by this node before the answer.
+//! Each is one operation of the controller: decided, recorded as one batch, and followed by this node before the
+//! answer.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,8 @@ impl Broker {
         .await
     }
 
-    /// One result a topic, in the order of `topics`. Records of a deleted topic cannot be read any more when this returns;
-    /// its files go later.
+    /// One result a topic, in the order of `topics`. Records of a deleted topic cannot be read any more when this
+    /// returns; its files go later.
     pub async fn delete_topics(
         &self,
         topics: Vec<TopicRef>,
@@ -60,8 +61,8 @@ impl Broker {
         .await
     }
 
-    /// Partitions that the metadata places on this node and that are not served: their logs could not be created or opened. What was
-    /// recorded stays; the next start tries again.
+    /// Partitions that the metadata places on this node and that are not served: their logs could not be created or
+    /// opened. What was recorded stays; the next start tries again.
     pub fn unserved_partitions(&self, topic: &str) -> Vec<PartitionIndex> {
         let (image, topics) = (self.image(), self.topics());
         let Some(topic) = image.topic(topic) else { return Vec::new() };
@@ -71,7 +72,8 @@ impl Broker {
         own.filter(|index| !is_served(index)).collect()
     }
 
-    /// One result a resource, in the order of `replacements`: what is set for it afterwards is what is named, nothing else.
+    /// One result a resource, in the order of `replacements`: what is set for it afterwards is what is named, nothing
+    /// else.
     pub async fn replace_configs(
         &self,
         replacements: Vec<ConfigReplacement>,
@@ -112,8 +114,8 @@ impl Broker {
             .await
     }
 
-    /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be, with
-    /// the reason, sorted by name; whoever asked finds the others in the metadata afterwards.
+    /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be,
+    /// with the reason, sorted by name; whoever asked finds the others in the metadata afterwards.
     ///
     /// Of the internal topics only that of the offsets is made this way: this broker has no use for the others.
     pub async fn auto_create_topics(&self, names: Vec<String>) -> Vec<(String, CreateTopicError)> {

@@ -1,7 +1,7 @@
 //! Whose folder it is, what its metadata says, and whether a node may start on it.
 //!
-//! Nothing is changed before all of that is known. A folder that is refused is left as it was found, an orderly stop included:
-//! whoever it belongs to can go on with it.
+//! Nothing is changed before all of that is known. A folder that is refused is left as it was found, an orderly stop
+//! included: whoever it belongs to can go on with it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -114,8 +114,8 @@ fn known_properties(folder: &DataFolder, config: &BrokerConfig) -> Result<Option
     }
 }
 
-/// Whose folder this is; a new one becomes this node's. What is lost is taken from the metadata, which know the one `directory` of the
-/// node. They do not know the cluster's id: it is given anew.
+/// Whose folder this is; a new one becomes this node's. What is lost is taken from the metadata, which know the one
+/// `directory` of the node. They do not know the cluster's id: it is given anew.
 fn properties(
     folder: &DataFolder,
     known: Option<MetaProperties>,

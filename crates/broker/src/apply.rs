@@ -1,7 +1,7 @@
 //! From a changed image to what this node serves: logs are created and deleted, leaders elected, settings exchanged.
 //!
-//! Runs on the controller thread, after the records are durable and before their reply leaves: who was told that a topic
-//! exists can write to it.
+//! Runs on the controller thread, after the records are durable and before their reply leaves: who was told that a
+//! topic exists can write to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl State {
         }
     }
 
-    /// Coordinators live where their partitions are led: each is loaded or ended as the image says. Epochs that are known
-    /// already change nothing.
+    /// Coordinators live where their partitions are led: each is loaded or ended as the image says. Epochs that are
+    /// known already change nothing.
     pub(crate) fn follow_offsets_topic(&self, image: &ClusterImage) {
         let topics = self.topics.load();
         let Some(topic) = image.topic(CONSUMER_OFFSETS_TOPIC) else { return };
@@ -125,8 +125,8 @@ impl State {
         }
     }
 
-    /// Creates the logs of partitions that this node holds and does not have yet, all at once. One that cannot be created is
-    /// reported and not served; the others are.
+    /// Creates the logs of partitions that this node holds and does not have yet, all at once. One that cannot be
+    /// created is reported and not served; the others are.
     fn create_missing(&self, image: &ClusterImage, topics: &mut TopicMap, touched: &BTreeSet<TopicId>) {
         let broker = self.config.load();
         let mut wanted = Vec::new();

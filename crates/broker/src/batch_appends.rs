@@ -1,7 +1,8 @@
-//! Appending the batches of one request: on the reactor as long as that is little work, the rest in turns on threads for heavy work.
+//! Appending the batches of one request: on the reactor as long as that is little work, the rest in turns on threads
+//! for heavy work.
 //!
-//! Numbers: on a reactor at most 256 batches of a request, whose records take 4 MiB together once they are decompressed (64 KiB each is
-//! always allowed); elsewhere 20 ms a turn (and one batch at least).
+//! Numbers: on a reactor at most 256 batches of a request, whose records take 4 MiB together once they are decompressed
+//! (64 KiB each is always allowed); elsewhere 20 ms a turn (and one batch at least).
 //!
 //! The order of the batches is kept: once one is left for later, so are all behind it.
 
@@ -60,7 +61,8 @@ impl<P> BatchAppends<P> {
         }
     }
 
-    /// Appends a batch if that is little work; else it is kept for [`BatchAppends::take_turn`], and the outcome is `None`.
+    /// Appends a batch if that is little work; else it is kept for [`BatchAppends::take_turn`], and the outcome is
+    /// `None`.
     pub fn append(&mut self, place: P, partition: &Arc<Partition>, batch: Bytes) -> Option<BatchOutcome> {
         if !self.is_full {
             match append(partition, &batch, self.terms, self.unpacked_bytes_max) {

@@ -66,8 +66,8 @@ impl Broker {
         self.state.config.load()
     }
 
-    /// Tells `watcher` the settings as they are now, and again when they change, before the change is answered. There is one
-    /// watcher: a second one is not told.
+    /// Tells `watcher` the settings as they are now, and again when they change, before the change is answered. There
+    /// is one watcher: a second one is not told.
     pub fn watch_config(&self, watcher: ConfigWatcher) {
         let watching = self.state.config_watcher.get_or_init(|| watcher);
         loop {
@@ -99,7 +99,8 @@ impl Broker {
         &self.blocking
     }
 
-    /// Threads for requests that need much of a processor: half as many as there are processors, so that they never take all.
+    /// Threads for requests that need much of a processor: half as many as there are processors, so that they never
+    /// take all.
     pub fn heavy(&self) -> &Arc<BlockingPool> {
         &self.heavy
     }
@@ -113,8 +114,8 @@ impl Broker {
         &self.state.producer_ids
     }
 
-    /// Changes the metadata: `decide` sees the cluster as it is after all earlier changes. When this returns, the records
-    /// are durable and the node follows them: a topic that was created can be written.
+    /// Changes the metadata: `decide` sees the cluster as it is after all earlier changes. When this returns, the
+    /// records are durable and the node follows them: a topic that was created can be written.
     pub async fn change_metadata<R: Send + 'static>(
         &self,
         decide: impl FnOnce(&Controller, &BrokerConfig, &dyn Rng) -> Decision<R> + Send + 'static,

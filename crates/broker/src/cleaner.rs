@@ -1,8 +1,9 @@
 //! Compaction: threads of their own, so that neither retention nor checkpoints wait for a long pass.
 //!
-//! A thread takes the due log with the largest dirty share, as Kafka does, and rests for `log.cleaner.backoff.ms` when none is due. At most
-//! `log.cleaner.threads` logs are compacted at the same time, one thread each; the settings apply while running. A log whose compaction
-//! failed rests for a minute, twice as long each further time, an hour at the most; the others go on.
+//! A thread takes the due log with the largest dirty share, as Kafka does, and rests for `log.cleaner.backoff.ms` when
+//! none is due. At most `log.cleaner.threads` logs are compacted at the same time, one thread each; the settings apply
+//! while running. A log whose compaction failed rests for a minute, twice as long each further time, an hour at the
+//! most; the others go on.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! When old files of commit logs are deleted: at the hours that are configured; at any hour past a certain use of the disk; and past
-//! another one, the oldest file of all, whatever retention says.
+//! When old files of commit logs are deleted: at the hours that are configured; at any hour past a certain use of the
+//! disk; and past another one, the oldest file of all, whatever retention says.
 
 use std::time::Duration;
 

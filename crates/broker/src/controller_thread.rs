@@ -69,8 +69,8 @@ impl Core {
         self.replay(records, base)
     }
 
-    /// Appends records and replays them; the next [`commit`](Self::commit) makes them durable. For the start, when nobody sees
-    /// the image yet.
+    /// Appends records and replays them; the next [`commit`](Self::commit) makes them durable. For the start, when
+    /// nobody sees the image yet.
     pub fn prepare(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
         let base = self.append(records, now)?;
         self.replay(records, base)

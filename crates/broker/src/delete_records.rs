@@ -1,7 +1,7 @@
 //! DeleteRecords (KIP-107): a partition begins later than it did.
 //!
-//! In memory at once; answered when the checkpoint of log starts is on the disk, so that what was said to be gone does not come back.
-//! The files go with a later pass of retention.
+//! In memory at once; answered when the checkpoint of log starts is on the disk, so that what was said to be gone does
+//! not come back. The files go with a later pass of retention.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub enum DeleteRecordsError {
 }
 
 impl Broker {
-    /// One result a partition, in the order of `wanted`: where it begins now. Asking for less than was deleted before changes
-    /// nothing.
+    /// One result a partition, in the order of `wanted`: where it begins now. Asking for less than was deleted before
+    /// changes nothing.
     pub async fn delete_records(
         self: &Arc<Self>,
         wanted: Vec<RecordsToDelete>,

@@ -2,9 +2,11 @@
 //!
 //! A waiter is registered with every partition of its fetch and dropped with it: a client that goes away leaves nothing
 //! behind. An append wakes a waiter only when the bytes that it still wants have come, so that a fetch for a megabyte
-//! is not woken by each small record. A partition without waiters costs one load an append; a waiting fetch costs no CPU.
+//! is not woken by each small record. A partition without waiters costs one load an append; a waiting fetch costs no
+//! CPU.
 //!
-//! What a fetch could see of a partition is numbered: as long as [`FetchWaiters::changes`] stands still, another look finds the same.
+//! What a fetch could see of a partition is numbered: as long as [`FetchWaiters::changes`] stands still, another look
+//! finds the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -29,7 +31,8 @@ impl FetchWaiter {
     }
 }
 
-/// The waiting fetches of one partition, and the number of its changes. Outlives the partition where somebody still holds it.
+/// The waiting fetches of one partition, and the number of its changes. Outlives the partition where somebody still
+/// holds it.
 #[derive(Debug, Default)]
 pub struct FetchWaiters {
     changes: AtomicU64,
@@ -56,8 +59,8 @@ impl FetchWaiters {
         self.count.store(waiters.len(), Ordering::SeqCst);
     }
 
-    /// How often changed what a fetch can see: records, watermarks, the log start, epochs, the end of it all. To be asked before
-    /// a look: what changes during the look is counted after it.
+    /// How often changed what a fetch can see: records, watermarks, the log start, epochs, the end of it all. To be
+    /// asked before a look: what changes during the look is counted after it.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }
@@ -84,8 +87,8 @@ impl FetchWaiters {
     }
 }
 
-/// The registration of one waiting fetch; ends when it is dropped. One that is kept for the next fetch of the same partitions saves the
-/// registration, and costs an append a few instructions.
+/// The registration of one waiting fetch; ends when it is dropped. One that is kept for the next fetch of the same
+/// partitions saves the registration, and costs an append a few instructions.
 #[derive(Debug)]
 pub struct FetchWait {
     waiter: Arc<FetchWaiter>,
@@ -93,8 +96,8 @@ pub struct FetchWait {
 }
 
 impl FetchWait {
-    /// Registers with `partitions`. The caller then says what it waits for ([`expect_bytes`](Self::expect_bytes)), looks at
-    /// the partitions once more, counts what it found ([`credit`](Self::credit)), and only then waits.
+    /// Registers with `partitions`. The caller then says what it waits for ([`expect_bytes`](Self::expect_bytes)),
+    /// looks at the partitions once more, counts what it found ([`credit`](Self::credit)), and only then waits.
     pub fn register(partitions: Vec<Arc<FetchWaiters>>) -> FetchWait {
         let waiter = Arc::new(FetchWaiter { missing_bytes: AtomicI64::new(i64::MAX), notify: Notify::new() });
         for partition in &partitions {

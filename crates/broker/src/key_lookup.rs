@@ -35,8 +35,8 @@ pub enum KeyLookupError {
 }
 
 impl Broker {
-    /// Records of a topic that have a key, newest first. What was acknowledged before is found; what readers do not get is not. Waits for the
-    /// disk: to be called on [`Broker::blocking`].
+    /// Records of a topic that have a key, newest first. What was acknowledged before is found; what readers do not get
+    /// is not. Waits for the disk: to be called on [`Broker::blocking`].
     pub fn find_by_key(&self, topic: &Topic, lookup: &KeyLookup<'_>) -> Result<KeyMatches, KeyLookupError> {
         check_index(topic)?;
         let asked: Vec<&Partition> = match lookup.partition {

@@ -8,8 +8,9 @@
 //! - No call of a door waits for a disk: what may do so is a future, or runs on [`Broker::blocking`].
 //! - No type of a wire protocol appears here; persisted records (Kafka's schemas) do.
 //!
-//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `cleaner-N` (compaction), `group-timer`, the flushers of the journals, and
-//! `num.io.threads` for blocking work and half as many as processors for heavy requests, started when there is some.
+//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `cleaner-N` (compaction), `group-timer`,
+//! the flushers of the journals, and `num.io.threads` for blocking work and half as many as processors for heavy
+//! requests, started when there is some.
 
 mod admin;
 mod adopt;

@@ -1,7 +1,7 @@
 //! The loop of a long poll: look, say what is waited for, look again, wait.
 //!
-//! No append is missed: what is waited for is said before the look, so an append that comes between the two is counted twice, which costs a
-//! look. At the end of the wait it looks once more and answers with what there is.
+//! No append is missed: what is waited for is said before the look, so an append that comes between the two is counted
+//! twice, which costs a look. At the end of the wait it looks once more and answers with what there is.
 
 use mainstem_waits::{Stopped, WaitTimer};
 use tokio::time::Instant;
@@ -32,8 +32,9 @@ pub struct Patience<'t> {
     pub timer: &'t WaitTimer,
 }
 
-/// Waits until `poll` finds enough, the time is over, or `is_stopping`. `first` was too little. `wait` is registered with all partitions of the
-/// poll; with `is_armed` it counted what is appended since before the look that found `first`.
+/// Waits until `poll` finds enough, the time is over, or `is_stopping`. `first` was too little. `wait` is registered
+/// with all partitions of the poll; with `is_armed` it counted what is appended since before the look that found
+/// `first`.
 pub async fn long_poll<L: LongPoll>(
     poll: &L,
     first: L::Found,

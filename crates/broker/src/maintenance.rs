@@ -1,8 +1,10 @@
-//! What has to be done now and then: the look at the disk, flushes that are due, retention, checkpoints, files to remove, producers to forget.
+//! What has to be done now and then: the look at the disk, flushes that are due, retention, checkpoints, files to
+//! remove, producers to forget.
 //!
-//! Each task has a thread of its own, so that none waits for another one: a disk that takes long to delete files delays deletions alone. Readers
-//! and appenders never wait for a task: a log's own locks are held for moments. A task that goes from log to log, or from file to file, looks at
-//! its signal in between, and leaves the rest when the broker stops; what it leaves is done after the next start.
+//! Each task has a thread of its own, so that none waits for another one: a disk that takes long to delete files delays
+//! deletions alone. Readers and appenders never wait for a task: a log's own locks are held for moments. A task that
+//! goes from log to log, or from file to file, looks at its signal in between, and leaves the rest when the broker
+//! stops; what it leaves is done after the next start.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -157,8 +159,8 @@ pub(crate) fn retention(state: &State, go_on: &dyn Fn() -> bool) {
     }
 }
 
-/// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics among them. Whether
-/// anything was removed.
+/// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics
+/// among them. Whether anything was removed.
 pub(crate) fn retention_of_groups(state: &State) -> bool {
     let removed = retention_where(state, &|| true, |log| log.as_group_partition().is_some());
     let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);

@@ -1,7 +1,7 @@
 //! The metadata journal on disk: `__cluster_metadata-0`, its snapshots, its vote. One voter.
 //!
-//! - An append is durable after the next flush. All records of one call are one batch (or a few, past [`BATCH_BYTES`]): they
-//!   are in the log together or, after a crash, a prefix of whole batches is.
+//! - An append is durable after the next flush. All records of one call are one batch (or a few, past [`BATCH_BYTES`]):
+//!   they are in the log together or, after a crash, a prefix of whole batches is.
 //! - A term begins with the vote on disk, then the LeaderChange record (Kafka's order): a term is never used twice.
 //! - Two snapshots are kept, and the log from the older one on: damage to the newest one loses nothing.
 
@@ -125,7 +125,8 @@ impl MetadataLog {
         })
     }
 
-    /// Begins the next term: the vote is on disk before the first record of the term, which the next flush makes durable.
+    /// Begins the next term: the vote is on disk before the first record of the term, which the next flush makes
+    /// durable.
     pub fn begin_term(&mut self, now: TimestampMs) -> Result<(), MetadataWriteError> {
         let voted = self.quorum_state()?.map_or(0, |state| state.leader_epoch.0);
         let logged = self.log.latest_epoch().map_or(0, |entry| entry.epoch.0);
@@ -176,8 +177,8 @@ impl MetadataLog {
         Ok(())
     }
 
-    /// Writes a snapshot of everything below the log end. Then drops what nobody needs any more: snapshots before the previous
-    /// one, and segments that the previous one covers.
+    /// Writes a snapshot of everything below the log end. Then drops what nobody needs any more: snapshots before the
+    /// previous one, and segments that the previous one covers.
     pub fn snapshot(&mut self, image: &ClusterImage, now: TimestampMs) -> Result<SnapshotId, MetadataWriteError> {
         let end = self.log.log_end();
         let epoch = self.log.latest_epoch().map_or(self.term, |entry| entry.epoch);

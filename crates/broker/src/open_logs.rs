@@ -1,8 +1,9 @@
 //! At the start: the folder's partitions and the image's partitions are brought together.
 //!
-//! - A partition of the image with its folder is opened; without one it is created (its topic was created, and the process
-//!   died before the folder was).
-//! - A folder whose topic the image does not know, or knows under another id, is parked and reported. Nothing is deleted.
+//! - A partition of the image with its folder is opened; without one it is created (its topic was created, and the
+//!   process died before the folder was).
+//! - A folder whose topic the image does not know, or knows under another id, is parked and reported. Nothing is
+//!   deleted.
 //! - A log that cannot be opened is reported and not served; the others are.
 
 use std::collections::HashMap;
@@ -121,9 +122,9 @@ const BITS_OF_A_CHARACTER: u32 = 6;
 /// A log, and what its recovery did.
 type Opened = Result<(TopicLog, LogRecovery), OpenError>;
 
-/// How many logs are opened at a time: unless somebody has said it, more than there are processors. After an unclean stop each waits for two syncs
-/// of its own, and a file system commits those together that come at the same time; after an orderly one it waits for the disk,
-/// when the machine has just started and no folder is in memory.
+/// How many logs are opened at a time: unless somebody has said it, more than there are processors. After an unclean
+/// stop each waits for two syncs of its own, and a file system commits those together that come at the same time; after
+/// an orderly one it waits for the disk, when the machine has just started and no folder is in memory.
 fn threads(broker: &BrokerConfig, stop: StopKind, logs: usize) -> usize {
     const WAITING: usize = 16;
     let is_set = broker.is_set("num.recovery.threads.per.data.dir");

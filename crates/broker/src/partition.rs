@@ -4,9 +4,9 @@
 //! log start ≤ last stable offset ≤ high watermark ≤ log end
 //! ```
 //!
-//! An append is written and counted on the caller's thread. The high watermark follows the records that the log may acknowledge
-//! ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is reached, when a
-//! flusher thread reports that a sync has covered them. A reply waits with
+//! An append is written and counted on the caller's thread. The high watermark follows the records that the log may
+//! acknowledge ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is
+//! reached, when a flusher thread reports that a sync has covered them. A reply waits with
 //! [`Partition::committed`], a reader sees what lies below the high watermark.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
@@ -160,7 +160,8 @@ impl Partition {
         }
     }
 
-    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are taken in order.
+    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are
+    /// taken in order.
     fn acknowledged_end_moved(&self) {
         let replica = self.replica.lock();
         let LogEnds { log_end, acknowledged } = self.log.ends();
@@ -170,8 +171,8 @@ impl Partition {
     fn wake(&self, before: Offset, high_watermark: Offset) {
         self.commit_waiters.advance(high_watermark);
         if high_watermark > before {
-            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least, and
-            // the woken fetch looks at what is really there.
+            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least,
+            // and the woken fetch looks at what is really there.
             self.fetch_waiters.wake(i64::MAX / 4);
         }
     }
@@ -210,8 +211,8 @@ impl Partition {
         self.append_within(batch, origin, now, zstd_allowed, usize::MAX)
     }
 
-    /// As [`append`](Self::append), of records that take at most `unpacked_bytes_max` when they are decompressed: with more,
-    /// nothing is appended, and the error says so.
+    /// As [`append`](Self::append), of records that take at most `unpacked_bytes_max` when they are decompressed: with
+    /// more, nothing is appended, and the error says so.
     pub fn append_within(
         &self,
         batch: &Bytes,
@@ -238,8 +239,8 @@ impl Partition {
         Ok(appended)
     }
 
-    /// Counts what was appended, and tells readers of its `bytes`. Appends of several threads may arrive here out of order: the
-    /// log end is read anew, and who comes late finds its records counted, but not its bytes.
+    /// Counts what was appended, and tells readers of its `bytes`. Appends of several threads may arrive here out of
+    /// order: the log end is read anew, and who comes late finds its records counted, but not its bytes.
     fn log_end_moved(&self, end: Offset, bytes: usize) {
         let mut replica = self.replica.lock();
         let LogEnds { log_end, acknowledged } = self.log.ends();
@@ -351,8 +352,8 @@ impl Partition {
         self.replica.lock().check_leader_epoch(given)
     }
 
-    /// Checks `min.insync.replicas` for `acks=all`. More than all replicas are never asked for (KIP-966): a topic with one
-    /// replica can be written whatever the setting says.
+    /// Checks `min.insync.replicas` for `acks=all`. More than all replicas are never asked for (KIP-966): a topic with
+    /// one replica can be written whatever the setting says.
     pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
         let replica = self.replica.lock();
         replica.check_min_in_sync(required.min(replica.replicas().count()))

@@ -1,7 +1,8 @@
 //! Who votes on the metadata log, as the log, its snapshots and `quorum-state` say it.
 //!
-//! A Mainstem is the only voter of its log. A folder that names other voters belongs to a cluster: its log may lack what
-//! the others have agreed on, and a term begun here would be one that they never voted for. Such a folder is refused.
+//! A Mainstem is the only voter of its log. A folder that names other voters belongs to a cluster: its log may lack
+//! what the others have agreed on, and a term begun here would be one that they never voted for. Such a folder is
+//! refused.
 
 use mainstem_kafka_wire::records::{KRaftVersionRecord, VotersRecord};
 use mainstem_kafka_wire::{DecodeError, Message, Reader};
@@ -65,7 +66,8 @@ impl Quorum {
         QuorumState { leader_id: node, leader_epoch: term, voted_id: NodeId(-1), content }
     }
 
-    /// The first record of a term of this node. A Kafka reads it as version 0, whatever the level and its first field say.
+    /// The first record of a term of this node. A Kafka reads it as version 0, whatever the level and its first field
+    /// say.
     pub fn leader_change(node: NodeId) -> ControlRecord {
         ControlRecord::LeaderChange { leader: node, voters: vec![node], granting_voters: vec![node] }
     }

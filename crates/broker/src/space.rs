@@ -1,8 +1,9 @@
-//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` the broker refuses what they produce, except what is stored already.
+//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` the broker refuses what they produce,
+//! except what is stored already.
 //!
-//! Reads, deletions, groups and administration go on, and need a little space to do so. The reserve holds at any rate of writing: a look at the
-//! disk says how much may be written until the next look, appends count what they write, and an append that finds nothing left looks anew. A look
-//! once a second sees what others write and delete.
+//! Reads, deletions, groups and administration go on, and need a little space to do so. The reserve holds at any rate
+//! of writing: a look at the disk says how much may be written until the next look, appends count what they write, and
+//! an append that finds nothing left looks anew. A look once a second sees what others write and delete.
 
 use std::io;
 use std::path::PathBuf;
@@ -126,8 +127,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, and what was refused has to fit, so
-    /// that it does not change every second.
+    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, and what was
+    /// refused has to fit, so that it does not change every second.
     fn judge(&self, free: u64, written: u64) {
         let reserve = self.reserve.load(Ordering::Relaxed);
         let left = if reserve == 0 { u64::MAX } else { free.saturating_sub(reserve) };

@@ -52,7 +52,8 @@ pub enum StartError {
 /// What the start found and did, for people.
 #[derive(Debug, Default)]
 pub struct StartReport {
-    /// One line each: how the folder was left, what was scanned and cut, what was parked, is unreadable, not served, or not applied.
+    /// One line each: how the folder was left, what was scanned and cut, what was parked, is unreadable, not served, or
+    /// not applied.
     pub lines: Vec<String>,
 }
 
@@ -147,7 +148,8 @@ fn adopt_unless_stopped(
     }
 }
 
-/// A random uuid (version 4). Kafka avoids those whose text begins with a dash, because command line tools stumble there.
+/// A random uuid (version 4). Kafka avoids those whose text begins with a dash, because command line tools stumble
+/// there.
 pub(crate) fn random_id(rng: &dyn Rng) -> TopicId {
     loop {
         let mut bytes = random_bytes(rng);
@@ -186,8 +188,8 @@ fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn
     }
 }
 
-/// Bootstraps a new cluster, then registers this node and elects it for what it holds: one flush for all of it, the record that
-/// began the term included. Gives the broker epoch.
+/// Bootstraps a new cluster, then registers this node and elects it for what it holds: one flush for all of it, the
+/// record that began the term included. Gives the broker epoch.
 fn register(
     core: &mut Core,
     start: &NodeStart,

@@ -40,8 +40,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Every log that has files of its own, with its high watermark, the metadata log among them: what the checkpoints cover that are
-    /// not a group's.
+    /// Every log that has files of its own, with its high watermark, the metadata log among them: what the checkpoints
+    /// cover that are not a group's.
     pub fn all_logs(&self) -> Vec<(Arc<PartitionLog>, Offset)> {
         let topics = self.topics.load();
         let partitions = topics.iter().flat_map(|topic| topic.partitions.iter());

@@ -13,8 +13,8 @@ pub(crate) fn last_operation(core: &mut Core, state: &State) {
     }
 }
 
-/// Ends a start before all logs are open. Those that are were recovered, and are closed. The others are as they were found: after an orderly stop
-/// that is good enough for another mark of one.
+/// Ends a start before all logs are open. Those that are were recovered, and are closed. The others are as they were
+/// found: after an orderly stop that is good enough for another mark of one.
 pub(crate) fn during_start(core: &mut Core, state: &State, found: StopKind) {
     last_operation(core, state);
     let (logs, epoch) = (state.all_logs(), *state.broker_epoch.lock());

@@ -1,5 +1,5 @@
-//! What the broker's own threads do when it is due, on the caller's thread and now: for administration, and for tests that decide
-//! about every step.
+//! What the broker's own threads do when it is due, on the caller's thread and now: for administration, and for tests
+//! that decide about every step.
 
 use mainstem_store::{OpenError, Removal};
 
@@ -43,8 +43,9 @@ impl Broker {
         self.controller.run(|core, state| core.snapshot(state)).await
     }
 
-    /// Compares what is in memory with what a replay of the journals gives: the metadata, groups and their offsets. One line for each
-    /// difference; nothing while all is well. Reads the whole of these journals, and holds up what changes them.
+    /// Compares what is in memory with what a replay of the journals gives: the metadata, groups and their offsets. One
+    /// line for each difference; nothing while all is well. Reads the whole of these journals, and holds up what
+    /// changes them.
     pub async fn verify_views(&self) -> Result<Vec<String>, ControllerError> {
         let metadata = self.controller.run(|core, _| match core.replayed() {
             Ok(image) if image == *core.controller().image() => None,

@@ -1,5 +1,5 @@
-//! The wall clock jumps, as an administrator, a broken battery or NTP make it do: by an hour, by ten years, both ways. It stamps and
-//! shows; leases, timers and the order of records do not follow it.
+//! The wall clock jumps, as an administrator, a broken battery or NTP make it do: by an hour, by ten years, both ways.
+//! It stamps and shows; leases, timers and the order of records do not follow it.
 
 mod support;
 
@@ -48,7 +48,8 @@ fn jumps_of_the_wall_clock_change_no_lease_no_timer_and_no_order() {
         clock.set_wall(TimestampMs(clock.wall_ms().0 + jump));
         work(&mut client, &mut producer);
         client.retention();
-        // Timers go on as if nothing had happened: the member has its session, a deleted topic's files have their delay.
+        // Timers go on as if nothing had happened: the member has its session, a deleted topic's files have their
+        // delay.
         client.advance(2_000);
         work(&mut client, &mut producer);
         assert!(client.delete(&["gone"]) && client.commit("outside", "plain", 0, 2));

@@ -1,8 +1,8 @@
 //! A stop at every write and every sync, and again during the recovery from it.
 //!
-//! Each stop is looked at with one of the two durabilities and one of the four things that a power cut may leave. `MAINSTEM_SEED=<n>`
-//! chooses others, other places for the second stop, and other torn images; `MAINSTEM_FULL=1` looks at all (three minutes). A failure
-//! says what reproduces it.
+//! Each stop is looked at with one of the two durabilities and one of the four things that a power cut may leave.
+//! `MAINSTEM_SEED=<n>` chooses others, other places for the second stop, and other torn images; `MAINSTEM_FULL=1` looks
+//! at all (three minutes). A failure says what reproduces it.
 
 mod support;
 

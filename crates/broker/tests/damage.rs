@@ -1,8 +1,9 @@
-//! Every file of a data folder is damaged in every way: a byte changed, cut, emptied, removed, copied to another name of its kind. The
-//! node starts all the same, serves what is right and nothing else, says what is not right, and keeps what it cannot read.
+//! Every file of a data folder is damaged in every way: a byte changed, cut, emptied, removed, copied to another name
+//! of its kind. The node starts all the same, serves what is right and nothing else, says what is not right, and keeps
+//! what it cannot read.
 //!
-//! By default some bytes and lengths of each file are looked at; `MAINSTEM_SEED=<n>` chooses others, `MAINSTEM_FULL=1` takes all.
-//! A failure says what reproduces it.
+//! By default some bytes and lengths of each file are looked at; `MAINSTEM_SEED=<n>` chooses others, `MAINSTEM_FULL=1`
+//! takes all. A failure says what reproduces it.
 
 mod support;
 
@@ -131,8 +132,8 @@ impl Look<'_> {
         kind(self.path) == Kind::Records && !matches!(self.damage, Damage::CopiedTo(_))
     }
 
-    /// A start may be refused where going on would lose more: whose folder it is, or what its topics are, is not known. Then the
-    /// reason says what to do, and everything is as it was.
+    /// A start may be refused where going on would lose more: whose folder it is, or what its topics are, is not known.
+    /// Then the reason says what to do, and everything is as it was.
     fn refused(&self, fs: &MemFs, error: &str) {
         if !matches!(kind(self.path), Kind::Identity | Kind::Metadata) {
             self.fail(&format!("the start is refused: {error}"));
@@ -226,8 +227,8 @@ impl Look<'_> {
         missing == 0 || free
     }
 
-    /// One changed byte costs the batch that it is in. Its offsets are refused with CORRUPT_MESSAGE, or its checksum is wrong; everything else
-    /// is read, unless the end of the log was cut with it.
+    /// One changed byte costs the batch that it is in. Its offsets are refused with CORRUPT_MESSAGE, or its checksum is
+    /// wrong; everything else is read, unless the end of the log was cut with it.
     fn one_batch_at_most(
         &self,
         partition: &Partition,
@@ -253,7 +254,8 @@ impl Look<'_> {
         }
     }
 
-    /// Records are found by their keys; of damage to a file of the index, which has no checksum, at least no other record.
+    /// Records are found by their keys; of damage to a file of the index, which has no checksum, at least no other
+    /// record.
     fn keys(&self, node: &Node, facts: &PartitionFacts) {
         let topics = node.broker.topics();
         let topic = topics.by_name(KEYED).expect("served");
@@ -356,7 +358,8 @@ impl Seen {
     }
 }
 
-/// Reads from the log start on, and behind each offset that is refused from the next one. `Err`: an answer that no reader may get.
+/// Reads from the log start on, and behind each offset that is refused from the next one. `Err`: an answer that no
+/// reader may get.
 fn read(partition: &Partition) -> Result<Seen, String> {
     let positions = partition.positions();
     let mut seen = Seen::default();

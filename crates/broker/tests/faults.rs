@@ -1,5 +1,5 @@
-//! Every call of the disk fails once, in every scenario: the log that it belongs to stops, all others go on, nothing waits for
-//! ever, and a restart recovers.
+//! Every call of the disk fails once, in every scenario: the log that it belongs to stops, all others go on, nothing
+//! waits for ever, and a restart recovers.
 //!
 //! `MAINSTEM_SEED=<n>` chooses other calls where there are too many; a failure says what reproduces it.
 

@@ -1,4 +1,5 @@
-//! Those who wait, with many threads: for a commit, for records, for a group's timers, for the controller. None is forgotten.
+//! Those who wait, with many threads: for a commit, for records, for a group's timers, for the controller. None is
+//! forgotten.
 
 mod support;
 

@@ -56,8 +56,8 @@ impl Client {
 
     /// The topic and its partitions, from what is known when that is fresh enough and every partition has a leader.
     ///
-    /// A topic that does not exist is asked for again for `unknown_topic_wait` (it may have been created just now). This
-    /// never creates topics.
+    /// A topic that does not exist is asked for again for `unknown_topic_wait` (it may have been created just now).
+    /// This never creates topics.
     pub async fn topic(&self, name: &str) -> Result<Arc<Topic>, ClientError> {
         let fresh_since = Instant::now().checked_sub(self.config().metadata_max_age);
         if let Some(topic) = self.inner.known.lock().led_topic(name, fresh_since) {

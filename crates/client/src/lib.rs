@@ -1,16 +1,18 @@
-//! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings, and Mainstem's look-up by key. For Mainstem's command line, its tests and
-//! benches, and any other Rust program that wants no more than this. It speaks to Mainstem and to Kafka 2.1 and later.
+//! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings, and
+//! Mainstem's look-up by key. For Mainstem's command line, its tests and benches, and any other Rust program that wants
+//! no more than this. It speaks to Mainstem and to Kafka 2.1 and later.
 //!
 //! What is guaranteed:
 //!
 //! - One connection to each broker, many requests on it at once; every request ends within `request_timeout`, every
 //!   operation within about `retry_timeout`. Errors that pass are tried again, with fresh metadata where that may help.
-//! - Producing keeps the order within a partition, tells each record's fate exactly once, and bounds its memory; fetching
-//!   gives each record once, in order, with its checksum verified ([`Producer`], [`Fetcher`]).
+//! - Producing keeps the order within a partition, tells each record's fate exactly once, and bounds its memory;
+//!   fetching gives each record once, in order, with its checksum verified ([`Producer`], [`Fetcher`]).
 //! - Errors say what was asked of whom about what, and what to do.
 //!
-//! Numbers: answers of at most 256 MiB; 64 requests queued for a connection; one batch of a partition and one fetch of a
-//! broker under way at a time; 32 MiB of records in a producer; retries after 50 ms to 1 s. All but the third are settings.
+//! Numbers: answers of at most 256 MiB; 64 requests queued for a connection; one batch of a partition and one fetch of
+//! a broker under way at a time; 32 MiB of records in a producer; retries after 50 ms to 1 s. All but the third are
+//! settings.
 //!
 //! Not here (yet): membership in consumer groups, transactions, TLS, SASL.
 //!
@@ -44,7 +46,8 @@
 //!     println!("{partition} {}", committed.offset);
 //! }
 //! let first = TopicPartition::new("orders", PartitionIndex(0));
-//! for (partition, result) in client.commit_group_offsets("billing", &[(first, CommittedOffset::at(Offset(0)))]).await? {
+//! let offsets = [(first, CommittedOffset::at(Offset(0)))];
+//! for (partition, result) in client.commit_group_offsets("billing", &offsets).await? {
 //!     result.map_err(|error| format!("{partition}: {error}"))?;
 //! }
 //! # Ok(())

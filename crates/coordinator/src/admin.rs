@@ -12,8 +12,9 @@ use crate::{
 };
 
 impl GroupShard {
-    /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a [`GroupState::Dead`](crate::GroupState::Dead) group without
-    /// an error instead. The empty name is allowed: simple consumers of old clients commit to it.
+    /// Describes a classic group. GROUP_ID_NOT_FOUND: DescribeGroups up to v5 shows a
+    /// [`GroupState::Dead`](crate::GroupState::Dead) group without an error instead. The empty name is allowed: simple
+    /// consumers of old clients commit to it.
     pub fn describe_group(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
         self.check_loaded()?;
         let name = self.group_key(group_id);
@@ -30,8 +31,8 @@ impl GroupShard {
         Ok(listed.filter(|g| asked(states, g.state.name()) && asked(types, g.group_type.name())).collect())
     }
 
-    /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the last,
-    /// and if one before it cannot be appended, the last one has failed as well.
+    /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the
+    /// last, and if one before it cannot be appended, the last one has failed as well.
     pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<Outcome> {
         let found = self.check_loaded().and_then(|()| match self.group(group_id) {
             None => Err(GroupError::GroupIdNotFound),

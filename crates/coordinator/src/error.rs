@@ -56,7 +56,8 @@ pub enum GroupError {
     /// NOT_COORDINATOR 16.
     #[error("this broker does not coordinate the group any more: look the coordinator up again")]
     NotCoordinator,
-    /// UNKNOWN_SERVER_ERROR -1, as Kafka 4 answers when the group's state exceeds `max.message.bytes` of the internal topic.
+    /// UNKNOWN_SERVER_ERROR -1, as Kafka 4 answers when the group's state exceeds `max.message.bytes` of the internal
+    /// topic.
     #[error("the group's state does not fit a record batch of __consumer_offsets")]
     StateTooLarge,
 }

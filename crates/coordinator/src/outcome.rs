@@ -11,8 +11,8 @@ use crate::{OffsetsRecord, Reply};
 /// follow the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Of a clock that never goes back, as exact as the clock is: timers are set and fired by the same value, so no rounding
-    /// lies between a request and a deadline. The zero does not matter.
+    /// Of a clock that never goes back, as exact as the clock is: timers are set and fired by the same value, so no
+    /// rounding lies between a request and a deadline. The zero does not matter.
     pub monotonic: Duration,
     pub wall: TimestampMs,
 }

@@ -64,15 +64,15 @@ impl GroupShard {
         self.stored.commit(end);
     }
 
-    /// The condition of every answer: it may leave when all records below this offset are committed; `None`: at once. As
-    /// in Kafka's coordinator an answer waits for all that was written before it, its own records or not: what it says may
-    /// stand on them.
+    /// The condition of every answer: it may leave when all records below this offset are committed; `None`: at once.
+    /// As in Kafka's coordinator an answer waits for all that was written before it, its own records or not: what it
+    /// says may stand on them.
     pub fn answers_wait_for(&self) -> Option<Offset> {
         self.stored.uncommitted_end().filter(|_| self.loaded)
     }
 
-    /// Applies a record of the log, in the order of the log, before [`GroupShard::loaded`]. `producer`: of the batch, if
-    /// it is a transactional one. Records of unknown kinds are skipped.
+    /// Applies a record of the log, in the order of the log, before [`GroupShard::loaded`]. `producer`: of the batch,
+    /// if it is a transactional one. Records of unknown kinds are skipped.
     ///
     /// # Errors
     /// The record cannot be read; the state is as before.
@@ -242,8 +242,8 @@ impl GroupShard {
         self.stored.shared_name(group_id).unwrap_or_else(|| group_id.into())
     }
 
-    /// How the state differs from `replayed`, into which the same log was replayed; `None`: not at all. Of the live part
-    /// nothing is compared.
+    /// How the state differs from `replayed`, into which the same log was replayed; `None`: not at all. Of the live
+    /// part nothing is compared.
     pub fn difference(&self, replayed: &GroupShard) -> Option<String> {
         self.stored.difference(&replayed.stored)
     }

@@ -1,4 +1,5 @@
-//! Requests that need much of a processor, away from the reactor: each step of them is taken on a thread for heavy work.
+//! Requests that need much of a processor, away from the reactor: each step of them is taken on a thread for heavy
+//! work.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

@@ -1,12 +1,13 @@
 //! What every protocol and the server agree on: frames in, replies out, pushes.
 //!
-//! A door is a [`Protocol`]: it cuts frames, handles them, and puts heads in front of what it sends. The server owns sockets, memory and
-//! limits, and knows no protocol.
+//! A door is a [`Protocol`]: it cuts frames, handles them, and puts heads in front of what it sends. The server owns
+//! sockets, memory and limits, and knows no protocol.
 //!
 //! - Replies leave in the order of the requests or as they are ready: [`Order`], the protocol's choice.
-//! - A request is answered at once, or with a promise whose kind says what a stop and a leaving client do to it: [`Handled`].
-//! - What nobody asked for goes through the [`Outbox`] of its connection: 256 frames and 4 MiB unless the protocol says otherwise. One that
-//!   is full refuses, and the protocol decides what that means.
+//! - A request is answered at once, or with a promise whose kind says what a stop and a leaving client do to it:
+//!   [`Handled`].
+//! - What nobody asked for goes through the [`Outbox`] of its connection: 256 frames and 4 MiB unless the protocol says
+//!   otherwise. One that is full refuses, and the protocol decides what that means.
 //! - Nothing here waits on a reactor: what may wait runs on a pool ([`Handled::on_pool`], [`handle_elsewhere`]).
 
 mod elsewhere;

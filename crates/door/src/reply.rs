@@ -31,7 +31,8 @@ impl Chunk {
     }
 }
 
-/// What is sent to a client, without the head that its protocol puts in front ([`put_head`](crate::Protocol::put_head)).
+/// What is sent to a client, without the head that its protocol puts in front
+/// ([`put_head`](crate::Protocol::put_head)).
 #[derive(Debug, Clone, Default)]
 pub struct Response {
     pub chunks: Vec<Chunk>,

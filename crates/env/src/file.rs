@@ -54,8 +54,8 @@ pub trait File: Send + Sync + Debug {
         Ok(self.len()? == 0)
     }
 
-    /// Reserves blocks for `len` bytes from `position` on without changing the length. Does nothing where the file system
-    /// cannot; `StorageFull` where it has no room.
+    /// Reserves blocks for `len` bytes from `position` on without changing the length. Does nothing where the file
+    /// system cannot; `StorageFull` where it has no room.
     fn allocate_keep_size(&self, position: u64, len: u64) -> io::Result<()>;
 
     /// A hint; does nothing where the system takes none.
@@ -71,12 +71,12 @@ pub trait File: Send + Sync + Debug {
     /// Whether a read of these bytes would wait for the disk.
     fn residency(&self, position: u64, len: u64) -> io::Result<Residency>;
 
-    /// Sends up to `len` bytes from `position` on to a socket and says how many: `sendfile`, or read and write. `WouldBlock` when
-    /// a non-blocking socket takes nothing now; 0 at the end of the file.
+    /// Sends up to `len` bytes from `position` on to a socket and says how many: `sendfile`, or read and write.
+    /// `WouldBlock` when a non-blocking socket takes nothing now; 0 at the end of the file.
     fn send_to(&self, socket: BorrowedFd<'_>, position: u64, len: usize) -> io::Result<usize>;
 
-    /// Takes the exclusive lock of the file, which lasts until this handle is dropped. `false`: another handle has it, or a program that
-    /// locks with `fcntl`, as Java does. The file must be open for writing.
+    /// Takes the exclusive lock of the file, which lasts until this handle is dropped. `false`: another handle has it,
+    /// or a program that locks with `fcntl`, as Java does. The file must be open for writing.
     fn try_lock(&self) -> io::Result<bool>;
 
     /// The descriptor, for memory maps; `None` for files in memory.

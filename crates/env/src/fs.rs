@@ -122,8 +122,8 @@ pub trait Fs: Send + Sync + Debug {
         }
     }
 
-    /// Replaces the content of a small file so that a crash leaves the old or the new content, whole and durable: `<name>.tmp`,
-    /// fsync, rename, fsync of the directory.
+    /// Replaces the content of a small file so that a crash leaves the old or the new content, whole and durable:
+    /// `<name>.tmp`, fsync, rename, fsync of the directory.
     fn atomic_write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temporary = with_suffix(path, ".tmp");
         let file = self.open(&temporary, &OpenOptions::create_empty())?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::File;
 
-/// `len` bytes of `file` from `position` on. Keeps the file alive: it can be sent in full even after the file was deleted.
+/// `len` bytes of `file` from `position` on. Keeps the file alive: it can be sent in full even after the file was
+/// deleted.
 #[derive(Debug, Clone)]
 pub struct FileSlice {
     pub file: Arc<dyn File>,
@@ -36,8 +37,8 @@ impl FileSlice {
         FileSlice { file: Arc::clone(&self.file), position: self.position, len: self.len.min(bytes) }
     }
 
-    /// Sends a part of the slice, at most `bytes_max`, and drops what was sent. `Ok(0)` with a non-empty slice says that the
-    /// file became shorter than the slice.
+    /// Sends a part of the slice, at most `bytes_max`, and drops what was sent. `Ok(0)` with a non-empty slice says
+    /// that the file became shorter than the slice.
     pub fn send_to(&mut self, socket: BorrowedFd<'_>, bytes_max: usize) -> io::Result<usize> {
         let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(bytes_max);
         let sent = self.file.send_to(socket, self.position, len)?;

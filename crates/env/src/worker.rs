@@ -1,7 +1,7 @@
 //! Threads that a part of the program owns: each has a name, can be woken, and can be told to stop.
 //!
-//! A thread that panics takes the process with it ([`abort_on_panic`]; release builds abort by themselves). In tests, where the harness needs
-//! unwinding, the panic goes on in whoever joins the thread, so that no test passes over it.
+//! A thread that panics takes the process with it ([`abort_on_panic`]; release builds abort by themselves). In tests,
+//! where the harness needs unwinding, the panic goes on in whoever joins the thread, so that no test passes over it.
 
 use std::any::Any;
 use std::io;
@@ -30,7 +30,8 @@ impl Signal {
         self.asked.lock().stop
     }
 
-    /// Sleeps until somebody wakes the thread or asks it to stop, at most for `limit`. A wake that came before counts. Says whether to stop.
+    /// Sleeps until somebody wakes the thread or asks it to stop, at most for `limit`. A wake that came before counts.
+    /// Says whether to stop.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut asked = self.asked.lock();
         if !asked.stop && !asked.wake {
@@ -62,8 +63,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread of this name (Linux shows 15 characters of it). `run` looks at the signal and returns when that says stop; a thread that
-    /// sleeps on something of its own is woken by its owner before the join.
+    /// Starts a thread of this name (Linux shows 15 characters of it). `run` looks at the signal and returns when that
+    /// says stop; a thread that sleeps on something of its own is woken by its owner before the join.
     pub fn start(name: impl Into<String>, run: impl FnOnce(&Signal) + Send + 'static) -> io::Result<Worker> {
         Worker::start_with(name, Arc::default(), run)
     }
@@ -90,8 +91,8 @@ impl Worker {
         self.join();
     }
 
-    /// Waits for the end of the thread. Returns at once on the thread itself, which may hold the last reference to its owner, and when
-    /// somebody else has waited already. A panic of the thread goes on here.
+    /// Waits for the end of the thread. Returns at once on the thread itself, which may hold the last reference to its
+    /// owner, and when somebody else has waited already. A panic of the thread goes on here.
     pub fn join(&self) {
         let Some(thread) = self.thread.lock().take() else { return };
         if thread.thread().id() == thread::current().id() {
@@ -117,8 +118,8 @@ fn reason(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
 }
 
-/// From now on a panic of any thread ends the process, after its message: what that thread left half done, others must not go on with.
-/// The next start recovers as after a kill.
+/// From now on a panic of any thread ends the process, after its message: what that thread left half done, others must
+/// not go on with. The next start recovers as after a kill.
 pub fn abort_on_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

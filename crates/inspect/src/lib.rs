@@ -1,12 +1,13 @@
-//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing: what is in a file ([`dump()`]), and whether all files say
-//! the same ([`verify()`]).
+//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing: what is in a file ([`dump()`]), and
+//! whether all files say the same ([`verify()`]).
 //!
 //! What is guaranteed:
 //!
 //! - Files are opened to read and for nothing else.
 //! - Damage is told with its place, and what follows it is read too.
 //!
-//! Numbers: of a log, 1 MiB is in memory, or one batch; of small files at most 256 MiB; records of a batch are decompressed up to 256 MiB.
+//! Numbers: of a log, 1 MiB is in memory, or one batch; of small files at most 256 MiB; records of a batch are
+//! decompressed up to 256 MiB.
 
 pub mod dump;
 mod internal;

@@ -1,7 +1,7 @@
 //! From one whole entry of a file to the next, past what is damaged.
 //!
-//! Numbers: 1 MiB of the file is in memory, or one entry where that is larger; an entry above 32 MiB is read only after its checksum was
-//! found right piece by piece, so a length that was damaged costs no memory.
+//! Numbers: 1 MiB of the file is in memory, or one entry where that is larger; an entry above 32 MiB is read only after
+//! its checksum was found right piece by piece, so a length that was damaged costs no memory.
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub(crate) trait Format {
     /// Whether an entry may begin with these bytes: quick, and true of every entry.
     fn may_begin(&self, bytes: &[u8]) -> bool;
 
-    /// Whether what an entry says of its place, which no checksum covers, cannot be: the bytes after it, `next`, say otherwise.
+    /// Whether what an entry says of its place, which no checksum covers, cannot be: the bytes after it, `next`, say
+    /// otherwise.
     fn is_contradicted(&self, _head: &Head, _next: &[u8]) -> bool {
         false
     }

@@ -205,7 +205,8 @@ fn a_batch_that_is_the_value_of_a_damaged_record_is_not_taken_for_one_of_the_log
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever byte of a log is another: something is found, it is about the batch that the byte is in, and about no other.
+    /// Whatever byte of a log is another: something is found, it is about the batch that the byte is in, and about no
+    /// other.
     #[test]
     fn a_byte_of_a_log_that_changed_is_found_with_its_batch(
         counts in prop::collection::vec((1i64..5, 1usize..3000), 2..7),

@@ -81,15 +81,15 @@ impl Journal {
         }
     }
 
-    /// Whether an entry of `bytes` bytes would make the active segment larger than `segment_bytes`, or there is no segment
-    /// yet. An entry larger than a whole segment gets a segment of its own.
+    /// Whether an entry of `bytes` bytes would make the active segment larger than `segment_bytes`, or there is no
+    /// segment yet. An entry larger than a whole segment gets a segment of its own.
     pub fn needs_roll(&self, bytes: u64) -> bool {
         let state = self.state.lock();
         state.end.is_none_or(|end| end.position > 0 && end.position.saturating_add(bytes) > state.options.segment_bytes)
     }
 
-    /// Begins a new segment, empty, named by `base`, which must be above the active one. A flush makes its name durable.
-    /// Does nothing if the active segment is empty and has this base.
+    /// Begins a new segment, empty, named by `base`, which must be above the active one. A flush makes its name
+    /// durable. Does nothing if the active segment is empty and has this base.
     pub fn roll(&self, base: SegmentBase) -> Result<(), RollError> {
         let mut state = self.state.lock();
         if let Some(failure) = self.failure() {
@@ -126,8 +126,8 @@ impl Journal {
 
     fn create_segment(&self, base: SegmentBase) -> Result<Arc<dyn File>, RollError> {
         let path = self.path(base);
-        // Nothing after the creation may fail: an empty segment that the journal does not know of would be found by the next
-        // recovery, in the wrong place.
+        // Nothing after the creation may fail: an empty segment that the journal does not know of would be found by the
+        // next recovery, in the wrong place.
         match self.host.fs.open(&path, &OpenOptions::create_new()) {
             Ok(file) => Ok(file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(RollError::Occupied { path }),

@@ -30,7 +30,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 impl Journal {
     /// Deletes the segments below `keep`; never the active one. Durable when it returns `Ok`: they do not come back.
     ///
-    /// From the first one up, each rename durable before the next: a crash in the middle leaves the later ones and no hole.
+    /// From the first one up, each rename durable before the next: a crash in the middle leaves the later ones and no
+    /// hole.
     pub fn delete_before(&self, keep: SegmentBase) -> Result<DeletedSegments, DeleteError> {
         if let Some(failure) = self.failure() {
             return Err(DeleteError::Failed(failure));
@@ -73,12 +74,13 @@ impl Journal {
         self.remove_deleted_while(&|| true)
     }
 
-    /// As [`Journal::remove_deleted`], as long as `go_on` says so; it is asked before each file. What is left goes with a later call, or with
-    /// the next open.
+    /// As [`Journal::remove_deleted`], as long as `go_on` says so; it is asked before each file. What is left goes with
+    /// a later call, or with the next open.
     pub fn remove_deleted_while(&self, go_on: &dyn Fn() -> bool) -> Result<usize, DeleteError> {
         let mut removed = 0;
         while go_on() {
-            // Whoever asks how much space is free after this must not miss a file that another thread is about to unlink.
+            // Whoever asks how much space is free after this must not miss a file that another thread is about to
+            // unlink.
             let _one = self.unlinking.lock();
             let Some(path) = self.state.lock().deleted.pop() else { break };
             match self.host.fs.remove_file(&path) {
@@ -93,8 +95,9 @@ impl Journal {
         Ok(removed)
     }
 
-    /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush and holds
-    /// appends up: only replication and recovery cut. An error ends the journal. A checkpoint above `to` must be lowered first.
+    /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush
+    /// and holds appends up: only replication and recovery cut. An error ends the journal. A checkpoint above `to` must
+    /// be lowered first.
     ///
     /// A reader that holds a slice past `to` gets fewer bytes than the slice promises.
     pub fn truncate_to(&self, to: Location) -> Result<(), TruncateError> {

@@ -8,8 +8,8 @@ use mainstem_env::OpenOptions;
 use crate::segment::Segment;
 use crate::{Journal, JournalFailure, Location, SegmentBase};
 
-/// Is told what the [`crate::Flusher`] did: one call after each round that a request caused, from a flusher thread, with no
-/// lock of the journal held.
+/// Is told what the [`crate::Flusher`] did: one call after each round that a request caused, from a flusher thread,
+/// with no lock of the journal held.
 pub trait DurabilityObserver: Send + Sync {
     /// Everything before `up_to` is durable. Calls may overtake each other: the largest location counts.
     fn on_durable(&self, up_to: Location);
@@ -33,10 +33,11 @@ struct Dirty {
 }
 
 impl Journal {
-    /// Makes every append before the call durable, on the calling thread, and returns up to where. `None`: there is no segment.
+    /// Makes every append before the call durable, on the calling thread, and returns up to where. `None`: there is no
+    /// segment.
     ///
-    /// Where the disk is too full for what is in memory alone, that is not covered: the location says so. It is written when there is room,
-    /// and if somebody asked for a flush meanwhile, synced.
+    /// Where the disk is too full for what is in memory alone, that is not covered: the location says so. It is written
+    /// when there is room, and if somebody asked for a flush meanwhile, synced.
     ///
     /// Flushes of one journal run one after the other; appends go on meanwhile.
     pub fn flush(&self) -> Result<Option<Location>, Arc<JournalFailure>> {

@@ -44,7 +44,8 @@ struct Queue {
 }
 
 impl Flusher {
-    /// Starts `threads` threads. With 0, requests wait for [`Flusher::run_pending`]: for tests, where every step has its place.
+    /// Starts `threads` threads. With 0, requests wait for [`Flusher::run_pending`]: for tests, where every step has
+    /// its place.
     pub fn new(threads: usize) -> std::io::Result<Flusher> {
         let mut flusher = Flusher { shared: Arc::default(), threads: Vec::with_capacity(threads) };
         for number in 0..threads {
@@ -54,8 +55,8 @@ impl Flusher {
         Ok(flusher)
     }
 
-    /// Asks for everything before `up_to` to become durable. `true`: it is already, and nobody will be told. `false`: the journal's
-    /// observer is told later, so register who waits before the call.
+    /// Asks for everything before `up_to` to become durable. `true`: it is already, and nobody will be told. `false`:
+    /// the journal's observer is told later, so register who waits before the call.
     pub fn request(&self, journal: &Arc<Journal>, up_to: Location) -> bool {
         if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
             return true;

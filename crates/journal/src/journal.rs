@@ -2,8 +2,8 @@
 //!
 //! Locks, in the order in which they may be taken: `flush_order` (held across `fdatasync`; taken by flushes and cuts
 //! only) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held for a
-//! few instructions). Readers take the last group only, so they wait for no IO of anybody else; save for bytes that are in memory alone,
-//! which they write first, and take `state` for it.
+//! few instructions). Readers take the last group only, so they wait for no IO of anybody else; save for bytes that are
+//! in memory alone, which they write first, and take `state` for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU8;
@@ -74,8 +74,8 @@ pub(crate) struct Active {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, creates the directory if it is absent, and repairs the tail as `from` demands. A new journal
-    /// has no segment: [`Journal::roll`] makes the first.
+    /// Opens the journal in `dir`, creates the directory if it is absent, and repairs the tail as `from` demands. A new
+    /// journal has no segment: [`Journal::roll`] makes the first.
     pub fn open(
         host: &Arc<JournalHost>,
         dir: &Path,
@@ -125,8 +125,8 @@ impl Journal {
         self.state.lock().options = JournalOptions { suffix: self.suffix, ..options };
     }
 
-    /// Somebody created files of this journal and did not sync the directory: the next flush does. `with` are files of the owner in it that
-    /// no entry may be durable without: the next flush syncs those that are there, too.
+    /// Somebody created files of this journal and did not sync the directory: the next flush does. `with` are files of
+    /// the owner in it that no entry may be durable without: the next flush syncs those that are there, too.
     pub fn note_new_names(&self, with: &'static [&'static str]) {
         let mut state = self.state.lock();
         state.dir_dirty = true;
@@ -152,8 +152,8 @@ impl Journal {
         self.failure.get().cloned()
     }
 
-    /// Writes and makes everything durable, gives reserved space back and refuses later appends. Returns the end, which a later
-    /// [`RecoverFrom::Checkpoint`] takes; after `Ok` the journal can be opened with [`RecoverFrom::Clean`].
+    /// Writes and makes everything durable, gives reserved space back and refuses later appends. Returns the end, which
+    /// a later [`RecoverFrom::Checkpoint`] takes; after `Ok` the journal can be opened with [`RecoverFrom::Clean`].
     ///
     /// Dropping a journal without this is a crash to the next [`Journal::open`].
     pub fn close(&self) -> Result<Option<Location>, CloseError> {

@@ -1,25 +1,28 @@
 //! Segmented append-only byte journals with group commit.
 //!
-//! A journal is a directory of *segments*. A segment is a file named by a number that the owner gives and that grows from
-//! segment to segment (for Kafka the offset of its first record). An *entry* is whatever one [`Journal::append`] writes;
-//! only the owner's [`EntryScanner`] knows how to find its end. A [`Location`] is (segment, byte position in its file).
+//! A journal is a directory of *segments*. A segment is a file named by a number that the owner gives and that grows
+//! from segment to segment (for Kafka the offset of its first record). An *entry* is whatever one [`Journal::append`]
+//! writes; only the owner's [`EntryScanner`] knows how to find its end. A [`Location`] is (segment, byte position in
+//! its file).
 //!
 //! # Guarantees
 //! - [`Journal::append`] returns after the bytes are in the page cache: they survive a killed process. They survive a
 //!   power cut once [`Journal::durable`] is past them. No sync ever runs under the append lock.
-//! - [`Journal::append_in_memory`] returns before that: a killed process loses such entries, the newest ones alone, until something writes
-//!   them out: the thread of [`WriteOut`], a full buffer, a reader of the file, or any append, flush, roll or cut that follows. What
-//!   was appended with [`Journal::append`] is written only after everything before it.
+//! - [`Journal::append_in_memory`] returns before that: a killed process loses such entries, the newest ones alone,
+//!   until something writes them out: the thread of [`WriteOut`], a full buffer, a reader of the file, or any append,
+//!   flush, roll or cut that follows. What was appended with [`Journal::append`] is written only after everything
+//!   before it.
 //! - One `fdatasync` covers every append before it ([`Flusher`]): group commit.
 //! - Order: `durable ≤ written ≤ end`; a later segment is never durable before an earlier one.
-//! - Recovery reads the tail from the checkpoint on and nothing else. What follows the last whole entry is cut, durably,
-//!   before [`Journal::open`] returns; later segments are parked (renamed), never deleted. An unreadable file is an
-//!   error, not an empty one.
+//! - Recovery reads the tail from the checkpoint on and nothing else. What follows the last whole entry is cut,
+//!   durably, before [`Journal::open`] returns; later segments are parked (renamed), never deleted. An unreadable file
+//!   is an error, not an empty one.
 //! - A failed sync, and a failed write other than "disk full", is final: the journal refuses every later append and
 //!   says why ([`Journal::failure`]); reads go on.
-//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final. What was acknowledged from memory stays there and is
-//!   tried again; appends are refused until it is written.
-//! - Readers never wait for an append, a flush or a deletion, save those who read of a file what is in memory alone: they write it first; a [`FileSlice`] outlives the deletion of its segment.
+//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final. What was acknowledged from
+//!   memory stays there and is tried again; appends are refused until it is written.
+//! - Readers never wait for an append, a flush or a deletion, save those who read of a file what is in memory alone:
+//!   they write it first; a [`FileSlice`] outlives the deletion of its segment.
 //!
 //! # Numbers
 //! | what | limit |
@@ -38,7 +41,8 @@
 //! use std::io::IoSlice;
 //! use std::sync::Arc;
 //! use mainstem_env::{MemFs, RealClock};
-//! use mainstem_journal::{EntryScanner, Journal, JournalHost, JournalOptions, Location, RecoverFrom, Scan, SegmentBase};
+//! use mainstem_journal::{EntryScanner, Journal, JournalHost, JournalOptions, Location};
+//! use mainstem_journal::{RecoverFrom, Scan, SegmentBase};
 //!
 //! /// Entries of this example: one byte that counts the bytes after it.
 //! struct Lengths;

@@ -1,7 +1,8 @@
 //! How many segment files are open at the same time.
 //!
-//! Every opened segment is in a list, in the order of the openings. When it grows longer than the limit, the files at its front are closed,
-//! save those that were used since the list last came to them (second chance). Who needs a closed file again opens it again.
+//! Every opened segment is in a list, in the order of the openings. When it grows longer than the limit, the files at
+//! its front are closed, save those that were used since the list last came to them (second chance). Who needs a closed
+//! file again opens it again.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

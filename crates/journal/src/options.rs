@@ -52,7 +52,8 @@ impl JournalHost {
         self.stop.get().is_some_and(|stop| stop.is_stopped())
     }
 
-    /// How many bytes segments may reserve ahead of their ends from now on, all together. Without this there is no limit.
+    /// How many bytes segments may reserve ahead of their ends from now on, all together. Without this there is no
+    /// limit.
     pub fn set_reservable_bytes(&self, bytes: u64) {
         self.reservable.store(bytes, Ordering::Relaxed);
     }
@@ -76,7 +77,8 @@ pub struct JournalOptions {
     pub tail_cache_bytes: usize,
     /// Whether disk space is reserved ahead of the end of a busy segment.
     pub preallocate: bool,
-    /// How much of a segment is dirty before the system is told to begin writing it; 0: the system decides. See [`crate::Writeback`].
+    /// How much of a segment is dirty before the system is told to begin writing it; 0: the system decides. See
+    /// [`crate::Writeback`].
     pub writeback_bytes: u64,
 }
 
@@ -100,10 +102,10 @@ pub enum RecoverFrom {
     Clean,
     /// Everything before this location was durable and valid, and it is the start of an entry or the end: the files are
     /// checked from here on. A clean end found at exactly this location costs no read and no sync. Give a location that
-    /// [`crate::Journal::durable`] or [`crate::Journal::flush`] once returned, or that a later cut lowered; never a guess, not even
-    /// zero, for a journal that was never flushed: that is `Start`.
+    /// [`crate::Journal::durable`] or [`crate::Journal::flush`] once returned, or that a later cut lowered; never a
+    /// guess, not even zero, for a journal that was never flushed: that is `Start`.
     Checkpoint(Location),
-    /// Nothing is known: every segment is checked. If the power went before the very first flush, the first segments may be
-    /// missing while later ones are there: the journal then starts with what is there.
+    /// Nothing is known: every segment is checked. If the power went before the very first flush, the first segments
+    /// may be missing while later ones are there: the journal then starts with what is there.
     Start,
 }

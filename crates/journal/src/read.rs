@@ -1,5 +1,5 @@
-//! Reading. Nothing here waits for an append, a flush or a deletion, as long as what is asked for is in the files: what is in memory alone
-//! is written first, as an append would.
+//! Reading. Nothing here waits for an append, a flush or a deletion, as long as what is asked for is in the files: what
+//! is in memory alone is written first, as an append would.
 
 use std::io;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Journal {
         Ok(FileSlice::new(file, at.position, len))
     }
 
-    /// As [`Journal::slice`], without asking the file system anything. `None`: the file is not open, or its length is not known yet.
+    /// As [`Journal::slice`], without asking the file system anything. `None`: the file is not open, or its length is
+    /// not known yet.
     pub fn slice_nowait(&self, at: Location, len: u64) -> Result<Option<FileSlice>, ReadError> {
         let segment = self.segment(at.segment)?;
         let Some(segment_len) = segment.known_len() else { return Ok(None) };
@@ -62,7 +63,8 @@ impl Journal {
         Ok(FileSlice { len: slice.len.max(written.saturating_sub(at.position)), ..slice })
     }
 
-    /// As [`Journal::slice_written`], without asking the file system anything. `None`: the file is not open, or its length is not known yet.
+    /// As [`Journal::slice_written`], without asking the file system anything. `None`: the file is not open, or its
+    /// length is not known yet.
     pub fn slice_written_nowait(&self, at: Location, needed: u64) -> Result<Option<FileSlice>, ReadError> {
         let Some(slice) = self.slice_nowait(at, needed)? else { return Ok(None) };
         let segment = self.segment(at.segment)?;
@@ -117,8 +119,8 @@ impl Journal {
         segments.iter().map(|segment| self.len_of(segment)).sum()
     }
 
-    /// Gives the entries from `from` (the start of an entry) to the end as of now to `scanner`. Ends early at what is no
-    /// entry; changes nothing.
+    /// Gives the entries from `from` (the start of an entry) to the end as of now to `scanner`. Ends early at what is
+    /// no entry; changes nothing.
     pub fn scan(&self, from: Location, scanner: &mut dyn EntryScanner) -> Result<ScanOutcome, ScanError> {
         let max_entry_bytes = self.options().max_entry_bytes;
         let mut total = ScanOutcome { entries: 0, bytes: 0, end: from, reason: ScanEnd::Whole };

@@ -6,8 +6,8 @@
 //!                  checkpoint                 last whole entry   later segments
 //! ```
 //! Later segments are parked *before* the cut: a crash between the two must not leave a segment that ends cleanly in
-//! front of one that does not belong to it. A segment that begins before the end of those before it is parked alone. What is cut is
-//! kept beside its segment, unless it is nothing but zeros: nobody knows what it was.
+//! front of one that does not belong to it. A segment that begins before the end of those before it is parked alone.
+//! What is cut is kept beside its segment, unless it is nothing but zeros: nobody knows what it was.
 
 use std::fmt;
 use std::io;
@@ -38,7 +38,8 @@ pub struct RecoveryReport {
     pub bytes_scanned: u64,
     /// What was cut off.
     pub cut: Option<Cut>,
-    /// What was set aside under these names: segments that do not follow from what is before them, and bytes that were cut off.
+    /// What was set aside under these names: segments that do not follow from what is before them, and bytes that were
+    /// cut off.
     pub parked: Vec<PathBuf>,
     /// Files of earlier deletions that were unlinked.
     pub deleted_files_removed: u64,
@@ -207,7 +208,8 @@ impl Recovery<'_> {
             self.settle(reached, len)?;
             index += 1;
         }
-        // The names of the scanned segments may be in memory only: after a killed process nothing else made them durable.
+        // The names of the scanned segments may be in memory only: after a killed process nothing else made them
+        // durable.
         let synced = self.fs.sync_dir(self.dir);
         synced.map_err(|source| self.repair_error(self.dir.to_path_buf(), "sync of the directory", source))?;
         Ok(Some(reached))
@@ -257,7 +259,8 @@ impl Recovery<'_> {
         settled.map_err(|source| self.repair_error(path, "cut and sync", source))
     }
 
-    /// Copies what is about to be cut to a file of its own, durably. A torn entry may go without that where there is no room.
+    /// Copies what is about to be cut to a file of its own, durably. A torn entry may go without that where there is no
+    /// room.
     fn keep_tail(&mut self, from: Location, len: u64, reason: ScanEnd) -> Result<(), OpenError> {
         let path = self.path(from.segment);
         match self.copy_tail(&path, from.position, len) {

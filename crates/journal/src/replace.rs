@@ -1,7 +1,8 @@
 //! Putting one segment in the place of several: what compaction made of them.
 //!
-//! Only in memory. The files are the owner's to rename, in an order that its recovery understands; until it says that they bear their final
-//! names, the file it gave is kept open, because the segment's own name still leads to the old one.
+//! Only in memory. The files are the owner's to rename, in an order that its recovery understands; until it says that
+//! they bear their final names, the file it gave is kept open, because the segment's own name still leads to the old
+//! one.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use crate::segment::Segment;
 use crate::{Journal, ReplaceError, SegmentBase};
 
 impl Journal {
-    /// Puts a segment of `len` bytes, which are durable, in the place of all segments from `first` up to (and without) `next`. It bears
-    /// the base of the first. `next` must be a segment too: the active one cannot be replaced.
+    /// Puts a segment of `len` bytes, which are durable, in the place of all segments from `first` up to (and without)
+    /// `next`. It bears the base of the first. `next` must be a segment too: the active one cannot be replaced.
     ///
-    /// Readers that hold slices of the old segments go on. Call [`Journal::settle_replaced`] when the file has its name.
+    /// Readers that hold slices of the old segments go on. Call [`Journal::settle_replaced`] when the file has its
+    /// name.
     pub fn replace_segments(
         &self,
         first: SegmentBase,

@@ -11,14 +11,14 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Knows where an entry ends and whether it is whole. Called in the order of the journal.
 pub trait EntryScanner {
-    /// A segment begins to be scanned at `start`. `false`: it does not follow from the entries seen so far (a gap), which
-    /// happens when a power cut took the end of the segment before, but not this one.
+    /// A segment begins to be scanned at `start`. `false`: it does not follow from the entries seen so far (a gap),
+    /// which happens when a power cut took the end of the segment before, but not this one.
     ///
     /// The answer for the first segment of a scan is ignored.
     fn begin_segment(&mut self, start: Location) -> bool;
 
-    /// Looks at the entry that starts at `location`; `bytes` begins with it, is never empty and may hold more or less than
-    /// it. Called again with more bytes after [`Scan::Incomplete`]; otherwise each entry is given once.
+    /// Looks at the entry that starts at `location`; `bytes` begins with it, is never empty and may hold more or less
+    /// than it. Called again with more bytes after [`Scan::Incomplete`]; otherwise each entry is given once.
     fn scan(&mut self, location: Location, bytes: &[u8]) -> Scan;
 }
 

@@ -26,8 +26,9 @@ pub(crate) struct Segment {
     in_memory_from: AtomicU64,
     /// Whether blocks past `len` are reserved, to be given back when the segment is full.
     pub(crate) reserved: AtomicBool,
-    /// Whether something was written that no sync has covered. A file that is closed meanwhile is opened again to be synced: the
-    /// system tells the next sync of a file of an error that nobody was told of, whichever handle it comes through.
+    /// Whether something was written that no sync has covered. A file that is closed meanwhile is opened again to be
+    /// synced: the system tells the next sync of a file of an error that nobody was told of, whichever handle it comes
+    /// through.
     unsynced: AtomicBool,
     file: Mutex<Slot>,
 }
@@ -66,7 +67,8 @@ impl Segment {
         segment
     }
 
-    /// A segment that takes the place of others, whose file has not got its name yet: it stays open until [`Segment::unpin`].
+    /// A segment that takes the place of others, whose file has not got its name yet: it stays open until
+    /// [`Segment::unpin`].
     pub(crate) fn replacing(base: SegmentBase, file: Arc<dyn File>, len: u64) -> Arc<Self> {
         let segment = Arc::new(Segment::found(base));
         segment.set_len(len);
@@ -134,7 +136,8 @@ impl Segment {
         };
     }
 
-    /// The list has taken the segment out to close its file. `false`: it was used meanwhile and goes back into the list.
+    /// The list has taken the segment out to close its file. `false`: it was used meanwhile and goes back into the
+    /// list.
     pub(crate) fn close_if_unused(&self) -> bool {
         let mut slot = self.file.lock();
         if slot.file.is_some() && (slot.pinned || std::mem::take(&mut slot.used)) {
@@ -151,7 +154,8 @@ impl Segment {
         self.unsynced.store(true, Ordering::Release);
     }
 
-    /// Says whether there was something to sync, and forgets it. Called before a sync, which covers everything written until then.
+    /// Says whether there was something to sync, and forgets it. Called before a sync, which covers everything written
+    /// until then.
     pub(crate) fn take_unsynced(&self) -> bool {
         self.unsynced.swap(false, Ordering::AcqRel)
     }
@@ -181,13 +185,14 @@ impl Segment {
         Some(self.len.load(Ordering::Acquire)).filter(|len| *len != UNKNOWN)
     }
 
-    /// From which position on the bytes are in memory alone; `u64::MAX`: all are in the file. To be asked after the length, below which this
-    /// then holds for longer than the question: bytes only ever leave memory.
+    /// From which position on the bytes are in memory alone; `u64::MAX`: all are in the file. To be asked after the
+    /// length, below which this then holds for longer than the question: bytes only ever leave memory.
     pub(crate) fn in_memory_from(&self) -> u64 {
         self.in_memory_from.load(Ordering::Acquire)
     }
 
-    /// Called with the append lock held: before the length that includes such bytes is set, and after they were written.
+    /// Called with the append lock held: before the length that includes such bytes is set, and after they were
+    /// written.
     pub(crate) fn set_in_memory_from(&self, position: u64) {
         self.in_memory_from.store(position, Ordering::Release);
     }

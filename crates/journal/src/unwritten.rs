@@ -5,8 +5,8 @@
 //!  ──────────────┼──────────────┼──────────────┼────▶ bytes of the journal
 //!                │◀ page cache ▶│◀── memory ──▶│
 //! ```
-//! They are the end of the active segment. Whatever must be behind them in the file writes them out first: so what a killed process leaves
-//! is a beginning of the journal, and everything that was appended otherwise is in it.
+//! They are the end of the active segment. Whatever must be behind them in the file writes them out first: so what a
+//! killed process leaves is a beginning of the journal, and everything that was appended otherwise is in it.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use parking_lot::MutexGuard;
 use crate::journal::AppendState;
 use crate::{AppendError, Journal, JournalFailure, Location, MemoryBudget, RollError};
 
-/// What one journal may have in memory alone: as much as makes the cost of a system call small beside that of the bytes, and no more.
+/// What one journal may have in memory alone: as much as makes the cost of a system call small beside that of the
+/// bytes, and no more.
 pub const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
 
 /// A larger entry is written at once: to copy it first costs more than the system call that is saved.
@@ -65,9 +66,9 @@ impl Unwritten {
 }
 
 impl Journal {
-    /// As [`Journal::append`], but returns when the entry is in memory: readers see it, and a killed process loses it, unless it was written
-    /// out meanwhile ([`crate::WriteOut`]). An entry of more than [`IN_MEMORY_ENTRY_BYTES_MAX`], or for which there is no memory, is
-    /// written at once.
+    /// As [`Journal::append`], but returns when the entry is in memory: readers see it, and a killed process loses it,
+    /// unless it was written out meanwhile ([`crate::WriteOut`]). An entry of more than [`IN_MEMORY_ENTRY_BYTES_MAX`],
+    /// or for which there is no memory, is written at once.
     pub fn append_in_memory(self: &Arc<Self>, parts: &[IoSlice<'_>]) -> Result<Location, AppendError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let mut state = self.state.lock();
@@ -90,7 +91,8 @@ impl Journal {
         Ok(at)
     }
 
-    /// Room for an entry behind those that wait. `false`: it is to be written at once, and everything before it is written.
+    /// Room for an entry behind those that wait. `false`: it is to be written at once, and everything before it is
+    /// written.
     fn make_room(
         self: &Arc<Self>,
         state: &mut MutexGuard<'_, AppendState>,
@@ -171,7 +173,8 @@ impl Journal {
         }
     }
 
-    /// Writes out what waits and says up to where the journal is written. Where the disk is too full for it, that is not the end.
+    /// Writes out what waits and says up to where the journal is written. Where the disk is too full for it, that is
+    /// not the end.
     pub(crate) fn written_for_flush(
         &self,
         state: &mut MutexGuard<'_, AppendState>,
@@ -193,8 +196,8 @@ impl Journal {
         }
     }
 
-    /// The directory is about to go, and another journal may get its name: what is in memory alone goes with it, and nothing is written from
-    /// now on. What was written can be read as long as somebody holds it.
+    /// The directory is about to go, and another journal may get its name: what is in memory alone goes with it, and
+    /// nothing is written from now on. What was written can be read as long as somebody holds it.
     pub fn abandon(&self) {
         let mut state = self.state.lock();
         state.closed = true;

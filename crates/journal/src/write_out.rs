@@ -8,14 +8,15 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{AppendError, Journal, MemoryBudget};
 
-/// How often journals with bytes in memory alone are looked at: that is how long such bytes stay there, save where the disk is full.
+/// How often journals with bytes in memory alone are looked at: that is how long such bytes stay there, save where the
+/// disk is full.
 pub const WRITE_OUT_AFTER: Duration = Duration::from_millis(10);
 
 /// What all journals of a host may have in memory alone.
 const HOST_BYTES_MAX: usize = 32 << 20;
 
-/// Writes out what journals have in memory. Without [`WriteOut::start`] that waits for [`WriteOut::run_pending`]: for tests, where every
-/// step has its place. Dropping it ends the thread.
+/// Writes out what journals have in memory. Without [`WriteOut::start`] that waits for [`WriteOut::run_pending`]: for
+/// tests, where every step has its place. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct WriteOut {
     pub(crate) budget: MemoryBudget,
@@ -112,7 +113,8 @@ impl Shared {
     }
 }
 
-/// Writes out what waits, or takes the buffer away if nothing came since the last look. `false`: there is no buffer to look at any more.
+/// Writes out what waits, or takes the buffer away if nothing came since the last look. `false`: there is no buffer to
+/// look at any more.
 fn serve(journal: &Journal) -> bool {
     let mut state = journal.state.lock();
     let Some(unwritten) = &state.unwritten else { return false };

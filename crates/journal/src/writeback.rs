@@ -1,8 +1,9 @@
-//! Dirty pages go to the disk in a steady flow, so that neither a sync nor the system's own flusher finds gigabytes at once.
+//! Dirty pages go to the disk in a steady flow, so that neither a sync nor the system's own flusher finds gigabytes at
+//! once.
 //!
-//! Whenever a segment has grown by [`crate::JournalOptions::writeback_bytes`], the append leaves a note which bytes these were, and a thread of
-//! its own tells the system to begin writing them. Nothing waits for it and nothing becomes durable by it: where it lags or cannot, the
-//! system writes when it likes, as without.
+//! Whenever a segment has grown by [`crate::JournalOptions::writeback_bytes`], the append leaves a note which bytes
+//! these were, and a thread of its own tells the system to begin writing them. Nothing waits for it and nothing becomes
+//! durable by it: where it lags or cannot, the system writes when it likes, as without.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub struct WritebackStats {
     pub skipped_bytes: u64,
 }
 
-/// Begins to write what journals have appended. Without [`Writeback::start`] nothing is noted. Dropping it ends the thread.
+/// Begins to write what journals have appended. Without [`Writeback::start`] nothing is noted. Dropping it ends the
+/// thread.
 #[derive(Debug, Default)]
 pub struct Writeback {
     shared: Arc<Shared>,

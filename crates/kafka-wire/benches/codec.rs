@@ -1,6 +1,7 @@
 //! What decoding a produce request and encoding a fetch response cost: `cargo bench -p mainstem-kafka-wire`.
 //!
-//! The cost must not depend on the size of the records, which are borrowed when decoded and left out as holes when encoded.
+//! The cost must not depend on the size of the records, which are borrowed when decoded and left out as holes when
+//! encoded.
 
 use std::borrow::Cow;
 use std::hint::black_box;

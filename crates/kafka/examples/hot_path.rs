@@ -5,8 +5,8 @@
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/hot_path produce 20000
 //! ```
 //!
-//! The difference of two runs, divided by the difference of their counts, is free of what the start costs. The first argument says what is
-//! measured, the second how often (in requests):
+//! The difference of two runs, divided by the difference of their counts, is free of what the start costs. The first
+//! argument says what is measured, the second how often (in requests):
 //!
 //! | argument | each request |
 //! | --- | --- |
@@ -134,7 +134,8 @@ fn fetch_request(partitions: i32, session_id: i32, session_epoch: i32, offset: i
     let partition = |partition| FetchPartition {
         partition,
         fetch_offset: offset,
-        // One batch is more than this, and it is given all the same: to each partition, because none of them takes all room.
+        // One batch is more than this, and it is given all the same: to each partition, because none of them takes all
+        // room.
         partition_max_bytes: 180,
         ..Default::default()
     };

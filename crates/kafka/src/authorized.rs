@@ -1,6 +1,7 @@
 //! `authorized_operations`: what the client may do with a resource, as a set of bits by operation code.
 //!
-//! Without an authorizer everybody may do everything that the kind of resource has (Kafka's `AclEntry.supportedOperations`).
+//! Without an authorizer everybody may do everything that the kind of resource has (Kafka's
+//! `AclEntry.supportedOperations`).
 
 /// "Not asked for."
 pub const NOT_REQUESTED: i32 = i32::MIN;

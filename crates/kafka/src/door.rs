@@ -76,7 +76,8 @@ impl Door {
         let Some(api) = registry::find(request.api_key) else {
             return close(CloseReason::UnknownApi(request.api_key));
         };
-        // An unknown version of ApiVersions is answered, in version 0 (KIP-511); of any other api it ends the connection.
+        // An unknown version of ApiVersions is answered, in version 0 (KIP-511); of any other api it ends the
+        // connection.
         if !api.supports(request.version) && api.key != API_VERSIONS_KEY {
             return close(CloseReason::UnsupportedVersion { api: api.name, version: request.version });
         }

@@ -1,6 +1,7 @@
 //! Kafka's frames: four bytes of length, then so many bytes.
 //!
-//! A length is checked before anything is allocated for it: 8 bytes at least, `socket.request.max.bytes` (100 MiB) at most.
+//! A length is checked before anything is allocated for it: 8 bytes at least, `socket.request.max.bytes` (100 MiB) at
+//! most.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use mainstem_door::{Close, Frame};

@@ -1,7 +1,7 @@
 //! The Kafka door: decodes a request, calls the broker, encodes the answer. One file an api, one registry.
 //!
-//! Guarantees: what [`registry::APIS`] lists is what ApiVersions advertises and what is answered; a request that cannot be
-//! read ends its connection and touches nothing; no type of the wire reaches the broker.
+//! Guarantees: what [`registry::APIS`] lists is what ApiVersions advertises and what is answered; a request that cannot
+//! be read ends its connection and touches nothing; no type of the wire reaches the broker.
 
 pub mod api;
 mod authorized;

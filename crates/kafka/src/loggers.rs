@@ -1,5 +1,5 @@
-//! The levels of the process's log, as clients see and change them: one logger for each crate, and `root`, from which those
-//! without a level of their own take theirs.
+//! The levels of the process's log, as clients see and change them: one logger for each crate, and `root`, from which
+//! those without a level of their own take theirs.
 //!
 //! Levels last until the process ends, as in Kafka.
 

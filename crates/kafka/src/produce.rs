@@ -1,4 +1,5 @@
-//! The batches of a produce request and their answers. Of all records that are refused one by one, an answer lists 10,000.
+//! The batches of a produce request and their answers. Of all records that are refused one by one, an answer lists
+//! 10,000.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -220,8 +221,8 @@ fn append_failure(
     response
 }
 
-/// A producer is told where the log begins when the log itself refused its batch. Kafka does not say it when it refuses a
-/// batch by its frame, its size or its checksum alone.
+/// A producer is told where the log begins when the log itself refused its batch. Kafka does not say it when it refuses
+/// a batch by its frame, its size or its checksum alone.
 fn tells_log_start(error: &AppendError) -> bool {
     match error {
         AppendError::Invalid(ValidationError::Empty | ValidationError::Framing(_)) => false,

@@ -17,8 +17,8 @@ pub struct Api {
     /// The least version that is accepted.
     pub min_version: i16,
     pub max_version: i16,
-    /// The least version that is *advertised*. It differs for Produce alone: librdkafka up to 2.11.0 takes a range without
-    /// version 0 for a broker without compression (KAFKA-18659).
+    /// The least version that is *advertised*. It differs for Produce alone: librdkafka up to 2.11.0 takes a range
+    /// without version 0 for a broker without compression (KAFKA-18659).
     pub advertised_min_version: i16,
     pub handle: Handler,
 }
@@ -89,7 +89,8 @@ pub static APIS: &[&Api] = &[
     &api::k075_describe_topic_partitions::API,
 ];
 
-/// Mainstem's own apis, by ascending key. They are advertised to Mainstem's own client alone: others see what they see of a Kafka.
+/// Mainstem's own apis, by ascending key. They are advertised to Mainstem's own client alone: others see what they see
+/// of a Kafka.
 pub static OWN_APIS: &[&Api] = &[&api::k20000_find_by_key::API];
 
 /// The api of a key.

@@ -83,8 +83,8 @@ impl TestDoor {
         Self::any_with(&[])
     }
 
-    /// As [`any`](Self::any), for tests with groups: in memory, where the clock stands still, the first member of one waits for no
-    /// others.
+    /// As [`any`](Self::any), for tests with groups: in memory, where the clock stands still, the first member of one
+    /// waits for no others.
     pub fn any_with_groups() -> TestDoor {
         Self::any_with(&[("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "3")])
     }

@@ -10,12 +10,14 @@
 //! background.threads: int = 10 (at least 1) · cluster-wide · no effect
 //! ```
 //!
-//! - Name and type. `= DEFAULT` follows where there is one; nothing behind the sign is the empty text. Without it the value is null.
-//! - In brackets: which values are valid. `at least 1`, `1 to 9`, `1 to 9, or -1`, `one of: a b`, `one of, in any case: a b`,
-//!   `each of: a b` (of a list), `not empty`, `throttled replicas`.
-//! - Marks, each behind ` · `. A server property says when it can change: `read-only`, `per-broker`, `cluster-wide`. `no effect`: accepted,
-//!   and nothing is done with it. `hidden`: not shown in descriptions.
-//! - `falls back to`: the server properties that a topic setting falls back to, the strongest first, with the factor of their units.
+//! - Name and type. `= DEFAULT` follows where there is one; nothing behind the sign is the empty text. Without it the
+//!   value is null.
+//! - In brackets: which values are valid. `at least 1`, `1 to 9`, `1 to 9, or -1`, `one of: a b`,
+//!   `one of, in any case: a b`, `each of: a b` (of a list), `not empty`, `throttled replicas`.
+//! - Marks, each behind ` · `. A server property says when it can change: `read-only`, `per-broker`, `cluster-wide`.
+//!   `no effect`: accepted, and nothing is done with it. `hidden`: not shown in descriptions.
+//! - `falls back to`: the server properties that a topic setting falls back to, the strongest first, with the factor of
+//!   their units.
 //! - The description, which only server properties without effect may lack.
 //!
 //! Settings stand in the order of their names.

@@ -115,7 +115,8 @@ impl BatchBuilder {
         self.append_at(self.header.last_offset_delta.saturating_add(1), timestamp, key, value, headers)
     }
 
-    /// Appends a record with an offset of its own, counted from the base offset; it must grow. Leaves gaps, as compaction does.
+    /// Appends a record with an offset of its own, counted from the base offset; it must grow. Leaves gaps, as
+    /// compaction does.
     pub fn append_at(
         &mut self,
         offset_delta: i32,

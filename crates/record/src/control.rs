@@ -1,7 +1,7 @@
 //! Control records: marks that brokers write into partitions for each other and for consumers.
 //!
-//! The key is `version int16 = 0, type int16`. The values are Kafka's `EndTxnMarker` (with its version in front) and its
-//! Raft messages, whose first field is their version.
+//! The key is `version int16 = 0, type int16`. The values are Kafka's `EndTxnMarker` (with its version in front) and
+//! its Raft messages, whose first field is their version.
 
 use mainstem_types::{NodeId, TimestampMs};
 

@@ -132,7 +132,8 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads the fields. Checks nothing: a length, count or magic may still be nonsense ([`crate::BatchView::parse`] checks).
+    /// Reads the fields. Checks nothing: a length, count or magic may still be nonsense ([`crate::BatchView::parse`]
+    /// checks).
     pub fn read(bytes: &[u8; HEADER_SIZE]) -> Self {
         BatchHeader {
             base_offset: Offset(i64::from_be_bytes(take(bytes, layout::BASE_OFFSET))),
@@ -209,7 +210,8 @@ impl BatchHeader {
         self.attributes.timestamp_type()
     }
 
-    /// The time from which on compaction may remove the tombstones or the marker of this batch; `None`: it has not been set yet.
+    /// The time from which on compaction may remove the tombstones or the marker of this batch; `None`: it has not been
+    /// set yet.
     pub fn delete_horizon(&self) -> Option<TimestampMs> {
         self.attributes.has_delete_horizon().then_some(self.base_timestamp)
     }

@@ -3,15 +3,15 @@
 //! What is guaranteed:
 //!
 //! - No function panics, whatever the bytes; every error names what is wrong. No `unsafe`.
-//! - [`BatchView`] and [`validate`] copy no payload. Walking an uncompressed batch allocates nothing; walking a compressed
-//!   one uses one scratch window a thread.
+//! - [`BatchView`] and [`validate`] copy no payload. Walking an uncompressed batch allocates nothing; walking a
+//!   compressed one uses one scratch window a thread.
 //! - Decompression never yields more than the limit that the caller gives, and memory grows with the bytes that really
 //!   come out, never with a length that somebody claimed.
 //! - No IO, no clock: `now` is an argument.
 //!
-//! Numbers: the header is [`HEADER_SIZE`] = 61 bytes; a scanner needs [`PEEK_SIZE`] = 17 bytes to know size and format; a
-//! batch is at most 2 GiB (its length field is an int32); a batch has at least one record when a client sends it and may
-//! have none after compaction; the window for walking compressed records is 64 KiB, larger only for raw snappy.
+//! Numbers: the header is [`HEADER_SIZE`] = 61 bytes; a scanner needs [`PEEK_SIZE`] = 17 bytes to know size and format;
+//! a batch is at most 2 GiB (its length field is an int32); a batch has at least one record when a client sends it and
+//! may have none after compaction; the window for walking compressed records is 64 KiB, larger only for raw snappy.
 //!
 //! ```text
 //! ┌───────────────┬──────────────┬─────────────────┬───────┬───────┬────────────┬───────────────────┬ …

@@ -1,7 +1,8 @@
 //! What compaction leaves of a batch: fewer records, or none, under the same offsets and sequences.
 //!
-//! The base offset, the last offset, the leader epoch and the producer's fields stay as they were, so that readers and producers go on
-//! where they were. Records keep their offsets and times; the count, the times of the header and the checksum are made anew.
+//! The base offset, the last offset, the leader epoch and the producer's fields stay as they were, so that readers and
+//! producers go on where they were. Records keep their offsets and times; the count, the times of the header and the
+//! checksum are made anew.
 
 use mainstem_types::TimestampMs;
 
@@ -21,8 +22,9 @@ pub struct RetainedBatch {
 }
 
 impl RetainedBatch {
-    /// Nothing of `original` yet. With a `delete_horizon` (KIP-534) the new batch has its attribute bit, and the horizon in the place of
-    /// the base timestamp; without, the base timestamp becomes that of the first record that stays.
+    /// Nothing of `original` yet. With a `delete_horizon` (KIP-534) the new batch has its attribute bit, and the
+    /// horizon in the place of the base timestamp; without, the base timestamp becomes that of the first record that
+    /// stays.
     pub fn of(original: &BatchHeader, codec: Codec, delete_horizon: Option<TimestampMs>) -> Self {
         let mut header = *original;
         header.attributes = header.attributes.with_codec(codec).with_delete_horizon(delete_horizon.is_some());
@@ -81,8 +83,8 @@ impl RetainedBatch {
     }
 }
 
-/// A batch without records in the place of `original`: it tells its offsets, its producer and the producer's last sequence, and whether
-/// it was transactional or a control batch.
+/// A batch without records in the place of `original`: it tells its offsets, its producer and the producer's last
+/// sequence, and whether it was transactional or a control batch.
 pub fn empty_batch(original: &BatchHeader) -> [u8; HEADER_SIZE] {
     let old = original.attributes;
     let attributes = Attributes::default()

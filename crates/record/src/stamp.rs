@@ -18,14 +18,15 @@ pub struct Stamp {
 pub enum StampTimestamp {
     /// Leave both; the checksum stays as it is.
     Keep,
-    /// The producer's times count, and this is the largest of them ([`crate::Validated::max_timestamp`]). When the batch
-    /// says so already, nothing changes.
+    /// The producer's times count, and this is the largest of them ([`crate::Validated::max_timestamp`]). When the
+    /// batch says so already, nothing changes.
     CreateTime(TimestampMs),
     /// The broker's time counts, for every record.
     LogAppendTime(TimestampMs),
 }
 
-/// A copy of the header with the stamp in it and the right checksum. The payload is read only when the checksum changes.
+/// A copy of the header with the stamp in it and the right checksum. The payload is read only when the checksum
+/// changes.
 ///
 /// Appending is then one vectored write of this and [`BatchView::payload`].
 pub fn stamped_header(view: &BatchView<'_>, stamp: &Stamp) -> [u8; HEADER_SIZE] {

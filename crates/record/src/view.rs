@@ -17,8 +17,8 @@ pub enum FramingError {
     UnsupportedMagic { magic: i8 },
 }
 
-/// Whether bytes that may be a batch have the bit of a transactional one. Costs less than to parse them; whether they are a batch is not
-/// looked at.
+/// Whether bytes that may be a batch have the bit of a transactional one. Costs less than to parse them; whether they
+/// are a batch is not looked at.
 pub fn has_transactional_bit(bytes: &[u8]) -> bool {
     let attributes = bytes.get(layout::ATTRIBUTES..).and_then(|rest| rest.first_chunk());
     attributes.is_some_and(|attributes| Attributes(i16::from_be_bytes(*attributes)).is_transactional())

@@ -46,20 +46,23 @@ pub struct ReplicaSetState<P = Offset> {
 pub enum Event<P = Offset> {
     /// The metadata log says who leads, from which epoch on, and who is in sync.
     LeaderElected { leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: Vec<NodeId> },
-    /// The local log was appended to, or synced. Records below `acknowledged` are as safe as the topic's settings promise: in the page
-    /// cache or on the disk, as the log says. Only these count towards the high watermark.
+    /// The local log was appended to, or synced. Records below `acknowledged` are as safe as the topic's settings
+    /// promise: in the page cache or on the disk, as the log says. Only these count towards the high watermark.
     LocalEnds { log_end: P, acknowledged: P },
     /// The local log was cut at its front (retention, DeleteRecords).
     LocalLogStart(P),
     /// The local log was cut at its end, as the leader asked: this node follows.
     LocalTruncated(P),
-    /// A follower fetches from a position, so it has everything before. Its log was found to be a prefix of this one ([`crate::diverging`]).
+    /// A follower fetches from a position, so it has everything before. Its log was found to be a prefix of this one
+    /// ([`crate::diverging`]).
     FollowerFetched { node: NodeId, epoch: LeaderEpoch, from: P },
-    /// The leader's answer to a fetch of this node said what is committed. To be told after the append, or the cut, that the answer brought.
+    /// The leader's answer to a fetch of this node said what is committed. To be told after the append, or the cut,
+    /// that the answer brought.
     LeaderCommitted { epoch: LeaderEpoch, high_watermark: P },
     /// The metadata says who has a replica.
     ReplicasChanged(Vec<NodeId>),
-    /// This leader has asked the controller for this in-sync set. Until the next [`Event::LeaderElected`] the members of both sets count.
+    /// This leader has asked the controller for this in-sync set. Until the next [`Event::LeaderElected`] the members
+    /// of both sets count.
     InSyncProposed(Vec<NodeId>),
     /// The topic's `min.insync.replicas`. More than all replicas are never asked for.
     MinInSyncChanged(usize),
@@ -82,7 +85,8 @@ pub enum Outcome<P = Offset> {
     Resigned {
         epoch: LeaderEpoch,
     },
-    /// The log was cut below what was committed, as an unclean election demands: readers may have seen records that are gone.
+    /// The log was cut below what was committed, as an unclean election demands: readers may have seen records that are
+    /// gone.
     HighWatermarkLowered {
         from: P,
         to: P,
@@ -126,8 +130,8 @@ pub enum EpochCheckError {
     Unknown { given: LeaderEpoch, current: LeaderEpoch },
 }
 
-/// `acks=all` cannot be honoured, because of `min.insync.replicas`. Kafka: NOT_ENOUGH_REPLICAS (19) when checked before the append,
-/// NOT_ENOUGH_REPLICAS_AFTER_APPEND (20) when checked while waiting.
+/// `acks=all` cannot be honoured, because of `min.insync.replicas`. Kafka: NOT_ENOUGH_REPLICAS (19) when checked before
+/// the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND (20) when checked while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{in_sync} replicas are in sync, but min.insync.replicas asks for {required}")]
 pub struct MinInSyncError {

@@ -1,14 +1,18 @@
-//! The replica set of one unit of replication as this node sees it: leader, epoch, in-sync set, high watermark. No IO, no clock.
+//! The replica set of one unit of replication as this node sees it: leader, epoch, in-sync set, high watermark. No IO,
+//! no clock.
 //!
-//! A *unit* is what has a leader. In layout `partition` it is the partition, and positions are offsets. In layouts `topic` and `shared` it
-//! is the partition group, and positions are bytes of its commit log. Everything here is written once, over [`UnitPosition`].
+//! A *unit* is what has a leader. In layout `partition` it is the partition, and positions are offsets. In layouts
+//! `topic` and `shared` it is the partition group, and positions are bytes of its commit log. Everything here is
+//! written once, over [`UnitPosition`].
 //!
 //! What is guaranteed:
-//! - `log start ≤ last stable ≤ high watermark ≤ log end`, checked in one place, [`Positions::check`], in release builds too. An event that
-//!   would break the order is refused, and the state stays as it was.
-//! - The high watermark is the lowest *acknowledged* log end of the in-sync set. While a larger in-sync set is proposed, the members of both
-//!   sets count. It does not move while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966).
-//! - The high watermark goes back in one case alone: a follower cut its log below it, which only an unclean election can demand.
+//! - `log start ≤ last stable ≤ high watermark ≤ log end`, checked in one place, [`Positions::check`], in release
+//!   builds too. An event that would break the order is refused, and the state stays as it was.
+//! - The high watermark is the lowest *acknowledged* log end of the in-sync set. While a larger in-sync set is
+//!   proposed, the members of both sets count. It does not move while fewer replicas are in sync than
+//!   `min.insync.replicas` asks for (KIP-966).
+//! - The high watermark goes back in one case alone: a follower cut its log below it, which only an unclean election
+//!   can demand.
 //! - The leader epoch never goes back; what a client names is checked by [`ReplicaSet::check_leader_epoch`].
 //! - A follower whose log has another history than the leader's is told where to cut: [`diverging`], [`cut_at`].
 //! - Everything is the same for one replica and for n.

@@ -32,7 +32,8 @@ impl<P: UnitPosition> Positions<P> {
         if ordered { Ok(()) } else { Err(PositionsError(*self)) }
     }
 
-    /// The first position that a reader does not get: the last stable offset under `read_committed`, else the high watermark.
+    /// The first position that a reader does not get: the last stable offset under `read_committed`, else the high
+    /// watermark.
     pub fn read_bound(&self, read_committed: bool) -> P {
         if read_committed { self.last_stable } else { self.high_watermark }
     }

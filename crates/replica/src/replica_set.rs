@@ -66,8 +66,8 @@ impl<P: UnitPosition> ReplicaSet<P> {
         }
     }
 
-    /// The fast path of an append on the leader: same as [`Event::LocalEnds`]. `acknowledged` may be lower than before: the settings
-    /// promise more now. What was acknowledged under the old ones stays so.
+    /// The fast path of an append on the leader: same as [`Event::LocalEnds`]. `acknowledged` may be lower than before:
+    /// the settings promise more now. What was acknowledged under the old ones stays so.
     pub fn local_ends(&mut self, log_end: P, acknowledged: P) -> Applied<P> {
         if log_end < self.log_end {
             return Err(EventError::WentBack { what: "the log end", from: self.log_end, to: log_end });
@@ -109,8 +109,9 @@ impl<P: UnitPosition> ReplicaSet<P> {
         if in_sync < required { Err(MinInSyncError { in_sync, required }) } else { Ok(()) }
     }
 
-    /// Whether this leader may propose that a follower joins the in-sync set: the follower has everything that is committed, and everything
-    /// from before this epoch, which an earlier leader may have committed without this one knowing (KAFKA-7128).
+    /// Whether this leader may propose that a follower joins the in-sync set: the follower has everything that is
+    /// committed, and everything from before this epoch, which an earlier leader may have committed without this one
+    /// knowing (KAFKA-7128).
     pub fn may_join(&self, node: NodeId) -> bool {
         let needed = self.high_watermark.max(self.epoch_start);
         let mut replicas = self.replicas.iter().filter(|replica| replica.node == node && node != self.local);
@@ -186,7 +187,8 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.epoch = epoch;
         self.proposed.clear();
         for replica in &mut self.replicas {
-            // A member that has no replica any more is passed over (KAFKA-9672): the assignment comes with a record of its own.
+            // A member that has no replica any more is passed over (KAFKA-9672): the assignment comes with a record of
+            // its own.
             replica.in_sync = in_sync.contains(&replica.node);
             if new_epoch && replica.node != self.local {
                 // What a follower told an earlier leader says nothing about its log under this one.
@@ -278,8 +280,8 @@ impl<P: UnitPosition> ReplicaSet<P> {
         Replica { log_end: self.log_end, acknowledged: self.acknowledged, ..*replica }
     }
 
-    /// The rule: the lowest acknowledged end of the in-sync set and of who is proposed to join it; never back, only on the leader, and only
-    /// while enough are in sync.
+    /// The rule: the lowest acknowledged end of the in-sync set and of who is proposed to join it; never back, only on
+    /// the leader, and only while enough are in sync.
     fn advance(&mut self) -> Applied<P> {
         let required = self.min_in_sync.min(self.replicas.len());
         if !self.is_leader() || self.in_sync_count() < required {

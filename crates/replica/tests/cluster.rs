@@ -1,5 +1,5 @@
-//! A cluster of replicas as a model: appends, fetches, elections, cuts, crashes, and changes of the in-sync set in any order. What was
-//! committed once stays committed, on every leader that follows, whatever the unit is measured in.
+//! A cluster of replicas as a model: appends, fetches, elections, cuts, crashes, and changes of the in-sync set in any
+//! order. What was committed once stays committed, on every leader that follows, whatever the unit is measured in.
 
 use mainstem_replica::{EpochEnd, Event, Outcome, ReplicaSet, ReplicaSetState, Role, UnitPosition, cut_at, diverging};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, Position};

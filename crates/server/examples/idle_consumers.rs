@@ -1,12 +1,13 @@
 //! Consumers that wait for records that never come: what a thousand long polls cost a broker.
 //!
 //! ```text
-//! cargo run --release -p mainstem-server --example idle_consumers -- 9092 <process id of the broker> [connections 1000] [seconds 20] [wait ms 500]
+//! cargo run --release -p mainstem-server --example idle_consumers -- \
+//!     9092 <process id of the broker> [connections 1000] [seconds 20] [wait ms 500]
 //! ```
 //!
-//! Each connection has a fetch session of one partition of the topic `idle`, which must be there or be made by a request for its metadata, and sends
-//! the next fetch as soon as the last one is answered, as consumers do. Prints polls a second, how late answers came, and what the broker used
-//! of a core meanwhile.
+//! Each connection has a fetch session of one partition of the topic `idle`, which must be there or be made by a
+//! request for its metadata, and sends the next fetch as soon as the last one is answered, as consumers do. Prints
+//! polls a second, how late answers came, and what the broker used of a core meanwhile.
 
 use std::borrow::Cow;
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! A broker that keeps nothing: it receives, says that all is well, and forgets. What a client reaches with it is the limit of the
-//! client and of the network path; the difference to a real broker is what the broker costs.
+//! A broker that keeps nothing: it receives, says that all is well, and forgets. What a client reaches with it is the
+//! limit of the client and of the network path; the difference to a real broker is what the broker costs.
 //!
 //! ```text
 //! cargo run --release -p mainstem-server --example null_broker -- 19092 1000

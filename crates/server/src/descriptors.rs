@@ -1,5 +1,5 @@
-//! How the file descriptors that the process may have are shared out, so that a flood of connections leaves the logs theirs: half for the
-//! files of logs, an eighth (256 at most) for everything else, the rest for connections.
+//! How the file descriptors that the process may have are shared out, so that a flood of connections leaves the logs
+//! theirs: half for the files of logs, an eighth (256 at most) for everything else, the rest for connections.
 
 /// What every Unix allows.
 const LIMIT_ASSUMED: u64 = 256;

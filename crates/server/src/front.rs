@@ -177,8 +177,8 @@ struct Core {
 pub(crate) struct Changing(Weak<Core>);
 
 impl Changing {
-    /// Limits of connections and the number of reactors; the rest of the configuration stays as it was at the start. Both
-    /// hold for new connections.
+    /// Limits of connections and the number of reactors; the rest of the configuration stays as it was at the start.
+    /// Both hold for new connections.
     pub fn apply(&self, config: &FrontConfig) {
         let Some(core) = self.0.upgrade() else { return };
         core.limits.set(maxima(config));
@@ -246,9 +246,9 @@ impl RunningFront {
         Changing(Arc::downgrade(&self.core))
     }
 
-    /// Stops accepting and handling requests, answers those that were taken (a connection with long polls alone gets a second), and closes the
-    /// connections; those that are not done after `grace` are cut. Blocks until none is left. The reactors go on running,
-    /// for what the broker has to do at its end, until the server is dropped.
+    /// Stops accepting and handling requests, answers those that were taken (a connection with long polls alone gets a
+    /// second), and closes the connections; those that are not done after `grace` are cut. Blocks until none is left.
+    /// The reactors go on running, for what the broker has to do at its end, until the server is dropped.
     pub fn drain(&self, grace: Duration) -> Drained {
         let deadline = Instant::now() + grace;
         let limits = &self.core.limits;

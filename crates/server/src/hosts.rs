@@ -5,8 +5,8 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use parking_lot::Mutex;
 
-/// The addresses that the hosts of `max.connections.per.ip.overrides` had when it was set. A resolver may take its time, and
-/// every change of any setting asks.
+/// The addresses that the hosts of `max.connections.per.ip.overrides` had when it was set. A resolver may take its
+/// time, and every change of any setting asks.
 #[derive(Debug)]
 pub(crate) struct HostLimits {
     resolve: fn(&str) -> std::io::Result<Vec<IpAddr>>,

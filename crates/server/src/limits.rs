@@ -110,8 +110,8 @@ impl Drop for Place {
 
 /// The bytes of large requests that may be in flight over the whole broker.
 ///
-/// Connections wait in the order in which they asked. A request that is larger than the whole budget is admitted when nothing
-/// else is in flight.
+/// Connections wait in the order in which they asked. A request that is larger than the whole budget is admitted when
+/// nothing else is in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     units: Arc<Semaphore>,

@@ -1,4 +1,5 @@
-//! Listening sockets: bound before the broker opens (so that port 0 gets its number in time), accepting once it is open.
+//! Listening sockets: bound before the broker opens (so that port 0 gets its number in time), accepting once it is
+//! open.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

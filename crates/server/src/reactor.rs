@@ -1,6 +1,7 @@
 //! Reactors: threads that each run a single-threaded tokio runtime and own the connections handed to them.
 //!
-//! A reactor starts threads of its own for reads that would wait for the disk: at most 4, ended after 10 s without work.
+//! A reactor starts threads of its own for reads that would wait for the disk: at most 4, ended after 10 s without
+//! work.
 
 use std::io;
 use std::sync::Arc;

@@ -47,8 +47,8 @@ pub struct Opened {
 pub struct Server;
 
 impl Server {
-    /// Binds the listeners, calls `open` with the configuration whose `advertised_listeners` are complete (real ports, no
-    /// empty hosts) and the runtime for background tasks, and begins to accept.
+    /// Binds the listeners, calls `open` with the configuration whose `advertised_listeners` are complete (real ports,
+    /// no empty hosts) and the runtime for background tasks, and begins to accept.
     pub fn start_with(
         mut config: BrokerConfig,
         open: impl FnOnce(BrokerConfig, &tokio::runtime::Handle) -> Result<Opened, Box<dyn std::error::Error + Send + Sync>>,
@@ -177,7 +177,8 @@ pub(crate) fn front_config(config: &BrokerConfig, hosts: &HostLimits) -> FrontCo
     }
 }
 
-/// Kafka's default buffers of 100 KiB and backlog of 50 are too small for a fast network: they apply only where they are set.
+/// Kafka's default buffers of 100 KiB and backlog of 50 are too small for a fast network: they apply only where they
+/// are set.
 fn socket_options(config: &BrokerConfig, defaults: &SocketOptions) -> SocketOptions {
     let connections = &config.connections;
     let set = |key: &str, bytes: i32| usize::try_from(bytes).ok().filter(|bytes| *bytes > 0 && config.is_set(key));

@@ -48,7 +48,8 @@ impl ReactorState {
         self.changed.notify_waiters();
     }
 
-    /// Completes with the next change of the phase after its first poll. Look at [`phase`](Self::phase) after that poll.
+    /// Completes with the next change of the phase after its first poll. Look at [`phase`](Self::phase) after that
+    /// poll.
     pub fn watch(&self) -> Notified<'_> {
         self.changed.notified()
     }

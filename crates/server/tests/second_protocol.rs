@@ -1,5 +1,5 @@
-//! A second protocol beside Kafka's in one process: another framing, replies as they are ready, pushes, a limit of frames that
-//! authentication raises; and one budget, one set of limits for both.
+//! A second protocol beside Kafka's in one process: another framing, replies as they are ready, pushes, a limit of
+//! frames that authentication raises; and one budget, one set of limits for both.
 
 mod support;
 
@@ -133,7 +133,8 @@ impl Protocol for Lines {
                 Handled::Ready(Reply::Send(Response { chunks: vec![Chunk::Bytes(head), Chunk::Bytes(body)] }))
             }
             "friend" => {
-                // On another thread, as a check of a password would be: the state is that of the connection all the same.
+                // On another thread, as a check of a password would be: the state is that of the connection all the
+                // same.
                 let connection = Arc::clone(connection);
                 Handled::working(async move {
                     let checked = tokio::task::spawn_blocking(move || connection.is_friend.store(true, SeqCst)).await;

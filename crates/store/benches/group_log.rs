@@ -1,10 +1,12 @@
-//! Layouts `topic` and `shared`: appends of many topics to one commit log, and reads of one of them, beside the same with files of
-//! each partition: `cargo bench -p mainstem-store --bench group_log`.
+//! Layouts `topic` and `shared`: appends of many topics to one commit log, and reads of one of them, beside the same
+//! with files of each partition: `cargo bench -p mainstem-store --bench group_log`.
 //!
-//! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. At last all views of a commit log are made again. What is read goes through a socket of the loopback, so that
-//! copies (many small batches) and slices of files (large ones) are compared as a client sees them.
+//! Records of 1,000 bytes, each in a batch of its own: nothing is thinner. At last all views of a commit log are made
+//! again. What is read goes through a socket of the loopback, so that copies (many small batches) and slices of files
+//! (large ones) are compared as a client sees them.
 //!
-//! "find an offset" compares the sparse index of a partition with the consume queue: how large they are, and how long it takes to find one record.
+//! "find an offset" compares the sparse index of a partition with the consume queue: how large they are, and how long
+//! it takes to find one record.
 //!
 //! Times are those for which the thread had a processor: what else the machine does changes them little.
 
@@ -319,7 +321,8 @@ fn seeks(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
-/// The next start after queues, index and checkpoint were deleted: the commit log is read, checked, and everything made again.
+/// The next start after queues, index and checkpoint were deleted: the commit log is read, checked, and everything made
+/// again.
 fn rebuilds(criterion: &mut Criterion<CpuTime>) {
     let mut group = criterion.benchmark_group("views made again");
     group.sample_size(10);

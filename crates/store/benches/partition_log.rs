@@ -1,6 +1,7 @@
 //! What an append and a read cost, to and from the page cache of a real file system: `cargo bench -p mainstem-store`.
 //!
-//! Reads give file slices, so their cost is that of the look: position, index, headers. It must not depend on the payload.
+//! Reads give file slices, so their cost is that of the look: position, index, headers. It must not depend on the
+//! payload.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! Writes a data folder with one partition, for a look at the files: `cargo run -p mainstem-store --example write_partition -- DIR`.
+//! Writes a data folder with one partition, for a look at the files:
+//! `cargo run -p mainstem-store --example write_partition -- DIR`.
 //!
-//! The partition has batches of all codecs, an idempotent producer, an aborted and a committed transaction, four leader epochs and
-//! several segments. Kafka's dump tool reads all of it.
+//! The partition has batches of all codecs, an idempotent producer, an aborted and a committed transaction, four leader
+//! epochs and several segments. Kafka's dump tool reads all of it.
 
 use std::path::Path;
 use std::sync::Arc;

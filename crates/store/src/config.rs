@@ -10,11 +10,13 @@ pub enum Durability {
     Os,
     /// After `fdatasync`, combined over everything that waits.
     Disk,
-    /// In the memory of this process, which is written to the page cache soon afterwards: a killed process loses the newest records.
+    /// In the memory of this process, which is written to the page cache soon afterwards: a killed process loses the
+    /// newest records.
     Memory,
 }
 
-/// Under which keys records can be looked up (`mainstem.key.index`). In layout `partition` there is an index with `All` alone.
+/// Under which keys records can be looked up (`mainstem.key.index`). In layout `partition` there is an index with `All`
+/// alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyIndexing {
     None,
@@ -76,9 +78,11 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `file.delete.delay.ms`
     pub file_delete_delay_ms: i64,
-    /// `flush.messages`: so many records are never acknowledged without a sync. The batch that reaches the count waits for it.
+    /// `flush.messages`: so many records are never acknowledged without a sync. The batch that reaches the count waits
+    /// for it.
     pub flush_messages: i64,
-    /// `flush.ms`: ask for a sync when the oldest record that is not durable is this old. See [`crate::PartitionLog::flush_if_due`].
+    /// `flush.ms`: ask for a sync when the oldest record that is not durable is this old. See
+    /// [`crate::PartitionLog::flush_if_due`].
     pub flush_ms: i64,
     /// `mainstem.durability`
     pub durability: Durability,

@@ -10,10 +10,12 @@ use crate::group_log::inspect::{INSPECTED_BYTES_MAX, for_each_key};
 /// Batches that are compared in one look-up: about a second, if they have to be read from a disk.
 pub(crate) const COMPARED_MAX: usize = if cfg!(test) { 1024 } else { 16_384 };
 
-/// Bytes of logs that one look-up takes into indexes that are behind: about a second. Those who ask again find more of it done.
+/// Bytes of logs that one look-up takes into indexes that are behind: about a second. Those who ask again find more of
+/// it done.
 pub const INDEXED_BYTES_MAX: u64 = 1 << 30;
 
-/// Which records of a topic are looked for: those that have the key as their own, as a word of the header `KEYS`, or in the header `UNIQ_KEY`.
+/// Which records of a topic are looked for: those that have the key as their own, as a word of the header `KEYS`, or in
+/// the header `UNIQ_KEY`.
 #[derive(Clone, Copy)]
 pub struct KeyQuery<'q> {
     pub key: &'q str,
@@ -59,8 +61,8 @@ impl From<StorageError> for FindByKeyError {
 pub struct KeyMatches {
     /// Newest first: what was appended last to a partition, or to a group, comes first.
     pub records: Vec<FoundByKey>,
-    /// There are no others, unless as many were found as were asked for. `false`: so many records have the key, or one with the same hash, that
-    /// older ones were not looked at.
+    /// There are no others, unless as many were found as were asked for. `false`: so many records have the key, or one
+    /// with the same hash, that older ones were not looked at.
     pub complete: bool,
 }
 
@@ -79,7 +81,8 @@ impl<'q> KeyQuery<'q> {
         KeyQuery { key, from, to, max, with_aborted: true, upper: &|_| Some(Offset(i64::MAX)) }
     }
 
-    /// Adds the records of a batch that are asked for, the last one first. `aborted` tells of transactional records whether they were aborted.
+    /// Adds the records of a batch that are asked for, the last one first. `aborted` tells of transactional records
+    /// whether they were aborted.
     pub(crate) fn take(
         &self,
         batch: &Candidate<'_>,

@@ -5,14 +5,15 @@
 //! - [`PartitionLog`]: `Send + Sync`, every method takes `&self`. An append is in the page cache when it returns (with
 //!   [`Durability::Memory`] in the journal's memory, which a killed process loses), and durable when the durable end
 //!   ([`PartitionLog::durable_end`]) has passed it. Offsets are dense, and never given twice.
-//! - Every file is Kafka's, byte for byte; `docs/formats/` draws them. Indexes, producer state and aborted transactions are views of the
-//!   `.log` files: lost or damaged, they are rebuilt.
-//! - A log ends where its last whole, checksummed batch ends; what lies behind is cut, durably, before the first append.
+//! - Every file is Kafka's, byte for byte; `docs/formats/` draws them. Indexes, producer state and aborted transactions
+//!   are views of the `.log` files: lost or damaged, they are rebuilt.
+//! - A log ends where its last whole, checksummed batch ends; what lies behind is cut, durably, before the first
+//!   append.
 //! - An error of the disk is final for its log ([`StorageError`]); the other logs of the folder go on.
 //! - [`DataFolder`]: one process at a time; nothing whose topic is unknown is ever deleted, it is parked.
 //!
-//! Numbers: a segment has at most 2,147,483,647 bytes and as many offsets; a batch at most `max.message.bytes`; five batches are remembered
-//! for each producer; an idle log costs no file descriptor and less than 3 kB.
+//! Numbers: a segment has at most 2,147,483,647 bytes and as many offsets; a batch at most `max.message.bytes`; five
+//! batches are remembered for each producer; an idle log costs no file descriptor and less than 3 kB.
 //!
 //! ```text
 //! log start ≤ durable end ≤ log end          (of a PartitionLog)

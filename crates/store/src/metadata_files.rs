@@ -53,8 +53,8 @@ impl MetadataFiles {
         Ok(found)
     }
 
-    /// Writes a snapshot from whole batches (header control batch first, footer control batch last): temporary file, fsync, rename,
-    /// fsync of the folder.
+    /// Writes a snapshot from whole batches (header control batch first, footer control batch last): temporary file,
+    /// fsync, rename, fsync of the folder.
     pub fn write_snapshot(&self, id: SnapshotId, batches: &[Bytes]) -> Result<(), OpenError> {
         let path = self.path(id);
         let part = self.folder.join(format!("{}{}", names::snapshot_file(id.end, id.epoch), names::PART));
@@ -72,8 +72,8 @@ impl MetadataFiles {
         write().map_err(io_error(&path))
     }
 
-    /// The newest snapshot that is whole: every batch has the right checksum, the first is a snapshot header and the last a footer. Newer
-    /// ones that are damaged are passed over and left where they are.
+    /// The newest snapshot that is whole: every batch has the right checksum, the first is a snapshot header and the
+    /// last a footer. Newer ones that are damaged are passed over and left where they are.
     pub fn newest_valid_snapshot(&self) -> Result<Option<(SnapshotId, Bytes)>, OpenError> {
         for id in self.snapshots()?.into_iter().rev() {
             let path = self.path(id);
@@ -123,7 +123,8 @@ fn is_whole(bytes: &[u8]) -> bool {
     kinds.first() == Some(&ControlKind::SnapshotHeader) && kinds.last() == Some(&ControlKind::SnapshotFooter)
 }
 
-/// The kind of the last control record of a batch that is the header or the footer; Kafka puts other control records beside the header.
+/// The kind of the last control record of a batch that is the header or the footer; Kafka puts other control records
+/// beside the header.
 fn control_kind(view: &BatchView<'_>) -> Vec<ControlKind> {
     let mut scratch = Vec::new();
     let records = view.records(&mut scratch, CONTROL_BYTES_MAX);

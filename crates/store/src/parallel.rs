@@ -1,5 +1,5 @@
-//! Work on several threads: because it waits for syncs, which a file system commits together when they come at the same time, or because
-//! each piece of it is large.
+//! Work on several threads: because it waits for syncs, which a file system commits together when they come at the same
+//! time, or because each piece of it is large.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +10,8 @@ const THREADS_MAX: usize = 16;
 /// With fewer pieces of work for each, a thread costs more than it saves.
 const PIECES_A_THREAD: usize = 8;
 
-/// `work` on each item, in any order; the results in the order of the items. Few items are worked on by the caller alone, one after
-/// the other.
+/// `work` on each item, in any order; the results in the order of the items. Few items are worked on by the caller
+/// alone, one after the other.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     map_on((items.len() / PIECES_A_THREAD).min(THREADS_MAX), items, work)
 }

@@ -16,8 +16,9 @@ use crate::partition_log::{AppendContext, Appended, Origin};
 
 /// Records of a batch that was stored, decompressed, take less than this.
 pub(crate) const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
-/// Records that a client sends may take this much once decompressed, or the other multiple of `max.message.bytes` where that is more.
-/// They are never all in memory at once: it bounds the time. Kafka has no bound, and unpacks gigabytes for some kilobytes.
+/// Records that a client sends may take this much once decompressed, or the other multiple of `max.message.bytes` where
+/// that is more. They are never all in memory at once: it bounds the time. Kafka has no bound, and unpacks gigabytes
+/// for some kilobytes.
 const CLIENT_UNPACKED_BYTES_MIN: usize = 256 << 20;
 const CLIENT_UNPACKED_RATIO_MAX: usize = 64;
 /// Records that are compressed again are in memory at once, so they may take less.

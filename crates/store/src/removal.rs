@@ -37,7 +37,8 @@ pub(crate) enum FolderRemoval {
     Stopped,
 }
 
-/// Removes a folder with all that is in it, one file after the other. A link to a folder is followed: its space is what is to be freed.
+/// Removes a folder with all that is in it, one file after the other. A link to a folder is followed: its space is what
+/// is to be freed.
 pub(crate) fn remove_folder(fs: &dyn Fs, path: &Path, go_on: &dyn Fn() -> bool) -> io::Result<FolderRemoval> {
     let entries = match fs.read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FolderRemoval::Absent),

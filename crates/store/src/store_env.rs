@@ -27,9 +27,9 @@ pub struct StoreEnv {
 }
 
 impl StoreEnv {
-    /// `tail_bytes`: the memory that the tail caches of all logs together may take. `flusher_threads`: how many logs are synced at
-    /// the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] and what is in memory alone for
-    /// [`StoreEnv::run_pending_write_outs`] (for tests), and nothing is written back ahead of them.
+    /// `tail_bytes`: the memory that the tail caches of all logs together may take. `flusher_threads`: how many logs
+    /// are synced at the same time; with 0, syncs wait for [`StoreEnv::run_pending_flushes`] and what is in memory
+    /// alone for [`StoreEnv::run_pending_write_outs`] (for tests), and nothing is written back ahead of them.
     pub fn new(
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
@@ -55,8 +55,8 @@ impl StoreEnv {
         }))
     }
 
-    /// How many files the logs may keep open together, beside those that readers hold at the moment. Without this there is no limit for
-    /// segment files, and 256 for the indexes of segments that are read behind the tail.
+    /// How many files the logs may keep open together, beside those that readers hold at the moment. Without this there
+    /// is no limit for segment files, and 256 for the indexes of segments that are read behind the tail.
     pub fn set_open_files_max(&self, files: usize) {
         let indexes = (files / 8).clamp(1, INDEX_FILES_MAX);
         self.indexes.set_files_max(indexes);
@@ -93,7 +93,8 @@ impl StoreEnv {
         self.logs_opened.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Memory that is taken for acknowledged records which are not in the page cache yet (`mainstem.durability=memory`).
+    /// Memory that is taken for acknowledged records which are not in the page cache yet
+    /// (`mainstem.durability=memory`).
     pub fn unwritten_buffer_bytes(&self) -> usize {
         self.host.write_out.buffered_bytes()
     }

@@ -1,6 +1,7 @@
 //! The contract of a partition's log, whatever its layout: what the broker does with it.
 //!
-//! An enum, not a trait: the layouts are known, a call costs one branch, and everything that is the same stays the same type.
+//! An enum, not a trait: the layouts are known, a call costs one branch, and everything that is the same stays the same
+//! type.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,7 +174,8 @@ impl TopicLog {
         of!(self, log => log.failure())
     }
 
-    /// Frees memory of a log that nobody writes to. Groups do that for all their partitions ([`crate::DataFolder::release_idle_groups`]).
+    /// Frees memory of a log that nobody writes to. Groups do that for all their partitions
+    /// ([`crate::DataFolder::release_idle_groups`]).
     pub fn release_if_idle(&self) {
         if let TopicLog::Partition(log) = self {
             log.release_if_idle();
@@ -237,7 +239,8 @@ impl TopicLog {
         self.remove_files(&Removal::due())
     }
 
-    /// Removes deleted files as `removal` says; gives their number. Those of groups go with [`crate::DataFolder::remove`].
+    /// Removes deleted files as `removal` says; gives their number. Those of groups go with
+    /// [`crate::DataFolder::remove`].
     pub fn remove_files(&self, removal: &Removal<'_>) -> usize {
         self.as_partition_log().map_or(0, |log| log.remove_files(removal))
     }

@@ -28,13 +28,13 @@ macro_rules! number {
 }
 
 number! {
-    /// The number of a record within its partition: dense from 0, or with gaps after compaction. Never negative in a log;
-    /// `Offset(-1)` is the protocol's "none".
+    /// The number of a record within its partition: dense from 0, or with gaps after compaction. Never negative in a
+    /// log; `Offset(-1)` is the protocol's "none".
     Offset(i64)
 }
 number! {
-    /// A byte position in a journal: counts the bytes of all its files together, from the first one that ever was. It grows and survives
-    /// restarts. A place within one file is a plain `u64`.
+    /// A byte position in a journal: counts the bytes of all its files together, from the first one that ever was. It
+    /// grows and survives restarts. A place within one file is a plain `u64`.
     Position(u64)
 }
 number! {

@@ -1,9 +1,10 @@
-//! One timer for the waits of a connection, kept from one to the next and moved only when it fires: a timer that is set anew interrupts
-//! the sleep of its reactor, which takes more system calls than a short request has.
+//! One timer for the waits of a connection, kept from one to the next and moved only when it fires: a timer that is set
+//! anew interrupts the sleep of its reactor, which takes more system calls than a short request has.
 //!
 //! A connection keeps at most one timer; waits that overlap have their own.
 //!
-//! Long waits end in company: a reactor that is woken for each of a thousand consumers spends more on waking than on answering.
+//! Long waits end in company: a reactor that is woken for each of a thousand consumers spends more on waking than on
+//! answering.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,8 +15,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Waits of at least [`COMPANY_FROM`] end at a whole number of these since [`FIRST_TICK`]: up to 16 ms later than they were asked for, never
-/// earlier. A client must expect more from the network.
+/// Waits of at least [`COMPANY_FROM`] end at a whole number of these since [`FIRST_TICK`]: up to 16 ms later than they
+/// were asked for, never earlier. A client must expect more from the network.
 const TICK: Duration = Duration::from_millis(16);
 const COMPANY_FROM: Duration = Duration::from_millis(160);
 

@@ -1,5 +1,5 @@
-//! A `.log` file of a partition that was not closed: what recovery keeps is whole, and a second recovery keeps the same. Once as it
-//! is, once with its checksums made right.
+//! A `.log` file of a partition that was not closed: what recovery keeps is whole, and a second recovery keeps the
+//! same. Once as it is, once with its checksums made right.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The log of `__cluster_metadata-0` under a whole node, checksums made right: the node starts on it or says why not, and when it
-//! has started once it does so again.
+//! The log of `__cluster_metadata-0` under a whole node, checksums made right: the node starts on it or says why not,
+//! and when it has started once it does so again.
 
 use std::path::Path;
 

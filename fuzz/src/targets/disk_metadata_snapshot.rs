@@ -1,4 +1,5 @@
-//! A `.checkpoint` file of the metadata folder: it is taken whole or passed over, as it is and with its checksums made right.
+//! A `.checkpoint` file of the metadata folder: it is taken whole or passed over, as it is and with its checksums made
+//! right.
 
 use std::path::Path;
 use std::sync::Arc;

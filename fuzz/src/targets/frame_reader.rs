@@ -1,8 +1,8 @@
-//! What a connection receives, cut anywhere: the frames are those that the bytes hold, or the reader refuses, and memory
-//! follows what was received.
+//! What a connection receives, cut anywhere: the frames are those that the bytes hold, or the reader refuses, and
+//! memory follows what was received.
 //!
-//! Two bytes give the greatest length of a frame. Then each byte below 128 is followed by so many bytes that are received
-//! as they stand; each one above receives 1 KiB more for every unit, all zeros.
+//! Two bytes give the greatest length of a frame. Then each byte below 128 is followed by so many bytes that are
+//! received as they stand; each one above receives 1 KiB more for every unit, all zeros.
 
 use mainstem_kafka::{FRAME_BYTES_MIN, LENGTH_BYTES, next_frame};
 use mainstem_server::frames::Inbound;

@@ -1,5 +1,6 @@
-//! Records of `__consumer_offsets` in a row, each as two lengths (two bytes each) with key and value behind them: replayed,
-//! served for a while, and what is said of the groups stays sensible. A length above 32,767 is an absent value.
+//! Records of `__consumer_offsets` in a row, each as two lengths (two bytes each) with key and value behind them:
+//! replayed, served for a while, and what is said of the groups stays sensible. A length above 32,767 is an absent
+//! value.
 
 use std::time::Duration;
 

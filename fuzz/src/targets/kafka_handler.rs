@@ -1,8 +1,9 @@
-//! What a client sends to a broker: frames with their lengths in front, the last one as long as there are bytes. The broker
-//! answers each or closes the connection, its answers are what a client can read, and it starts again on what it wrote.
+//! What a client sends to a broker: frames with their lengths in front, the last one as long as there are bytes. The
+//! broker answers each or closes the connection, its answers are what a client can read, and it starts again on what it
+//! wrote.
 //!
-//! The broker is in memory and new for each input, with a topic `t` of two partitions. Checksums of produced batches are made
-//! right first.
+//! The broker is in memory and new for each input, with a topic `t` of two partitions. Checksums of produced batches
+//! are made right first.
 
 use bytes::Bytes;
 use mainstem_door::{Chunk, Reply};

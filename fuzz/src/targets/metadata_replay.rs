@@ -1,5 +1,5 @@
-//! Records of `__cluster_metadata` in a row, each with its length (two bytes) in front: replayed into an image. The records
-//! that an image makes of itself make the same image again.
+//! Records of `__cluster_metadata` in a row, each with its length (two bytes) in front: replayed into an image. The
+//! records that an image makes of itself make the same image again.
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_metadata::image::{ClusterImage, ImageDelta};

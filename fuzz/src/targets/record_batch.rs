@@ -1,5 +1,5 @@
-//! Record batches in a row: validated, iterated, recompressed. The checksum is made right first, so that damage under it
-//! is looked at too.
+//! Record batches in a row: validated, iterated, recompressed. The checksum is made right first, so that damage under
+//! it is looked at too.
 
 use mainstem_record::{
     BatchView, Batches, Codec, Origin, Stamp, StampTimestamp, ValidationRules, recompress, stamp_in_place,
@@ -34,12 +34,12 @@ fn check(batch: &BatchView<'_>) {
     // Walking and iterating are two ways over the same bytes.
     match (&validated, &read) {
         (Ok(_), Ok(records)) => assert_eq!(records.len(), batch.header().record_count.max(0) as usize),
-        (Ok(_), Err(error)) => panic!("validated, and cannot be read: {error}"), // reason: the target exists to find this.
+        (Ok(_), Err(error)) => panic!("validated, and cannot be read: {error}"), // reason: the target looks for this.
         (Err(_), _) => return,
     }
     stamp(batch);
     let Ok(changed) = recompress(batch, Codec::Lz4, None, DECOMPRESSED_SIZE_MAX) else { return };
-    // reason: the target exists to find this.
+    // reason: the target looks for this.
     let changed = BatchView::parse(&changed).expect("what was recompressed is a batch");
     assert!(changed.crc_is_valid());
     let mut scratch = Vec::new();

@@ -89,7 +89,8 @@ pub struct Outcome {
     pub ack_latency: Option<Percentiles>,
     /// From when a record was due to its arrival at a consumer.
     pub end_to_end_latency: Option<Percentiles>,
-    /// From when a record was due to when the producer got it: the part of the latencies that this program is to blame for.
+    /// From when a record was due to when the producer got it: the part of the latencies that this program is to blame
+    /// for.
     pub send_delay: Option<Percentiles>,
     /// CPU seconds for each GB (1e9 bytes) of values; of short runs little can be said.
     pub client_cpu_s_per_gb: Option<f64>,

@@ -1,7 +1,7 @@
 //! When records are due, and a clock that is precise enough for it.
 //!
-//! A record counts from when it was due, not from when it could be handed over: whoever is held up by a slow broker does not
-//! measure less (coordinated omission).
+//! A record counts from when it was due, not from when it could be handed over: whoever is held up by a slow broker
+//! does not measure less (coordinated omission).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// How long a thread may sleep without looking whether it shall stop.
 const NAP: Duration = Duration::from_millis(50);
 
-/// A thread that has more than one record in this time hands over what is due in it at once: to sleep for each of them would take more of the machine
-/// than what is measured.
+/// A thread that has more than one record in this time hands over what is due in it at once: to sleep for each of them
+/// would take more of the machine than what is measured.
 const GRAIN: Duration = Duration::from_micros(500);
 
 /// How fast producers send.

@@ -1,6 +1,7 @@
 //! `mainstem consume`: prints the records of topics.
 //!
-//! Without `--follow` it reads what is there at the start, to the end that each partition has then, and ends, however fast others write.
+//! Without `--follow` it reads what is there at the start, to the end that each partition has then, and ends, however
+//! fast others write.
 
 mod choice;
 pub mod format;

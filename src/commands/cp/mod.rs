@@ -1,9 +1,10 @@
 //! `mainstem cp`: copies a topic from one cluster to another.
 //!
-//! Guarantees, as long as nobody else writes to the destination and its state file is kept: each record of the source that a reader of
-//! committed records sees comes once, in the order of its partition, with key, value, headers and timestamp, in the partition of the
-//! same number. That holds over crashes of this program and of either cluster, as far as the destination keeps what it confirmed.
-//! Somebody else's records are noticed and end the copy. Offsets are kept only where the source has no gaps.
+//! Guarantees, as long as nobody else writes to the destination and its state file is kept: each record of the source
+//! that a reader of committed records sees comes once, in the order of its partition, with key, value, headers and
+//! timestamp, in the partition of the same number. That holds over crashes of this program and of either cluster, as
+//! far as the destination keeps what it confirmed. Somebody else's records are noticed and end the copy. Offsets are
+//! kept only where the source has no gaps.
 //!
 //! How: the file holds pairs of offsets up to which everything is copied. What the destination has beyond that was
 //! written before the last stop: it is compared with the source and not written again.

@@ -173,8 +173,8 @@ async fn keeps_times(client: &Client, to: &ClusterOptions, name: &str) -> anyhow
     Ok(keeps)
 }
 
-/// Where the destination ends. What a copy that was killed has sent may still be on its way: before it is taken up again,
-/// the destination must be quiet.
+/// Where the destination ends. What a copy that was killed has sent may still be on its way: before it is taken up
+/// again, the destination must be quiet.
 async fn target_ends(client: &Client, to: &ClusterOptions, topic: &Topic, again: bool) -> anyhow::Result<Ends> {
     let partitions = partitions_of(topic);
     let begun = Instant::now();
@@ -213,8 +213,8 @@ async fn check_empty(
     }
 }
 
-/// Partitions that the state does not have yet, all of them at first: from the beginning of the source. Where another copy has
-/// begun with one and could not note it, what the destination has is compared from its beginning.
+/// Partitions that the state does not have yet, all of them at first: from the beginning of the source. Where another
+/// copy has begun with one and could not note it, what the destination has is compared from its beginning.
 fn begin_partitions(state: &mut State, partitions: &[TopicPartition], starts: &Ends, target: &Topic, ends: &Ends) {
     let is_new = state.partitions.is_empty();
     for partition in partitions.iter().skip(state.partitions.len()) {

@@ -1,7 +1,7 @@
 //! `mainstem produce`: sends lines as records.
 //!
-//! Lines are sent in order while their fates are awaited. The first error ends the reading; what was handed over before is
-//! still awaited and told. At most 32 MiB of records and 100,000 fates wait in memory.
+//! Lines are sent in order while their fates are awaited. The first error ends the reading; what was handed over before
+//! is still awaited and told. At most 32 MiB of records and 100,000 fates wait in memory.
 
 mod input;
 mod pace;

@@ -38,7 +38,8 @@ impl Peer {
         Peer::start("Mainstem", command, port, &run.join("mainstem.log"))
     }
 
-    /// Kafka as `tests/peers/kafka.sh` starts it. Its folder is formatted, and its files are fetched, before the clock starts.
+    /// Kafka as `tests/peers/kafka.sh` starts it. Its folder is formatted, and its files are fetched, before the clock
+    /// starts.
     pub fn kafka(places: &Places, run: &Path) -> Result<Peer> {
         let (port, controller) = (free_port()?, free_port()?);
         let of = |what: &str| {

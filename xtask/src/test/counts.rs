@@ -106,7 +106,8 @@ impl Counts {
     }
 }
 
-/// What a runner's output says of each test that failed: its line in the listing, and a panic's line with the one after it.
+/// What a runner's output says of each test that failed: its line in the listing, and a panic's line with the one after
+/// it.
 fn failures(runner: Runner, output: &str) -> Vec<String> {
     let lines: Vec<&str> = output.lines().collect();
     let mut named = Vec::new();

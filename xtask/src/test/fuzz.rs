@@ -1,4 +1,5 @@
-//! The fuzz targets under libFuzzer, as fuzz/README.md describes: built apart with the coverage flags, one run a target.
+//! The fuzz targets under libFuzzer, as fuzz/README.md describes: built apart with the coverage flags, one run a
+//! target.
 
 use super::Places;
 use super::counts::Runner;

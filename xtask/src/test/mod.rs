@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every test of the project, real clients included, and what they need.
 //!
-//! Everything fetched or written lives below `target/`: `target/clients` (virtual environment, node modules, Go and Maven
-//! caches, Kafka's jars), `target/test-logs` (the whole output of every suite and broker). Each client suite has a broker
-//! of its own on a free port of 127.0.0.1, with an empty data folder. Two client suites, and two fuzz targets, run at a time.
+//! Everything fetched or written lives below `target/`: `target/clients` (virtual environment, node modules, Go and
+//! Maven caches, Kafka's jars), `target/test-logs` (the whole output of every suite and broker). Each client suite has
+//! a broker of its own on a free port of 127.0.0.1, with an empty data folder. Two client suites, and two fuzz targets,
+//! run at a time.
 
 pub mod broker;
 mod counts;
@@ -24,7 +25,8 @@ use std::process::Command;
 use std::time::Duration;
 use suites::Suite;
 
-/// Where the property tests begin unless the environment says otherwise: the same tree gives the same outcome everywhere.
+/// Where the property tests begin unless the environment says otherwise: the same tree gives the same outcome
+/// everywhere.
 const PROPERTY_SEED: &str = "20260101";
 const PROPERTY_SEED_VARIABLE: &str = "PROPTEST_RNG_SEED";
 

@@ -1,4 +1,5 @@
-//! Fetching what the client suites need. Done once: each part leaves a stamp with the text of the files that it depends on.
+//! Fetching what the client suites need. Done once: each part leaves a stamp with the text of the files that it depends
+//! on.
 
 use super::Places;
 use super::options::{Against, Options};
@@ -32,8 +33,8 @@ pub fn all(places: &Places, options: &Options, progress: &Progress) -> Failures 
     failures
 }
 
-/// One thing to fetch: the steps, and the files whose change makes them due again. Without such files the steps are cheap
-/// when there is nothing to do, and run every time.
+/// One thing to fetch: the steps, and the files whose change makes them due again. Without such files the steps are
+/// cheap when there is nothing to do, and run every time.
 struct Part {
     name: &'static str,
     depends_on: Vec<PathBuf>,

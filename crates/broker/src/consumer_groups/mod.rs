@@ -1,12 +1,13 @@
 //! Consumer groups: runs the coordinator's state machines over the partitions of `__consumer_offsets`.
 //!
-//! - One [`GroupShard`] a partition that this node leads, each under a lock of its own, held over "decide, append, apply" so that
-//!   the order in the log is the order of the decisions. An append writes to the page cache, nothing under the lock waits for a disk.
+//! - One [`GroupShard`] a partition that this node leads, each under a lock of its own, held over "decide, append,
+//!   apply" so that the order in the log is the order of the decisions. An append writes to the page cache, nothing
+//!   under the lock waits for a disk.
 //! - A shard lives as long as this node leads its partition: [`ConsumerGroups::partition_elected`] loads it,
 //!   [`ConsumerGroups::partition_resigned`] ends it and answers NOT_COORDINATOR to whoever waits.
 //! - An answer leaves when all records before it are committed; reads are answered from the committed records.
-//! - Timers run on one thread, which sleeps until the earliest deadline of all shards. What is due also happens before each
-//!   operation, so that no answer depends on how fast that thread is.
+//! - Timers run on one thread, which sleeps until the earliest deadline of all shards. What is due also happens before
+//!   each operation, so that no answer depends on how fast that thread is.
 
 mod answer;
 mod load;
@@ -71,8 +72,8 @@ impl ConsumerGroups {
         self.shared.shards.topic_has(partition_count);
     }
 
-    /// This node leads the partition of the offsets topic from `epoch` on: its shard is loaded, and then served. Until then
-    /// clients are told that the coordinator loads. An epoch that is not newer than what is known changes nothing.
+    /// This node leads the partition of the offsets topic from `epoch` on: its shard is loaded, and then served. Until
+    /// then clients are told that the coordinator loads. An epoch that is not newer than what is known changes nothing.
     pub(crate) fn partition_elected(&self, partition: &Arc<Partition>, epoch: LeaderEpoch) {
         let new = || Arc::new(Shard::new(self.shared.config.clone(), Arc::clone(partition)));
         let elected = self.shared.shards.elected(partition.index, epoch, partition, new);
@@ -84,9 +85,9 @@ impl ConsumerGroups {
         }
     }
 
-    /// This node does not lead the partition any more: another does from `epoch` on, or, without an epoch, the partition is
-    /// gone. Waiting joins, syncs and commits are answered NOT_COORDINATOR; state and timers are dropped. An epoch that is not
-    /// newer than that of the shard changes nothing.
+    /// This node does not lead the partition any more: another does from `epoch` on, or, without an epoch, the
+    /// partition is gone. Waiting joins, syncs and commits are answered NOT_COORDINATOR; state and timers are dropped.
+    /// An epoch that is not newer than that of the shard changes nothing.
     pub(crate) fn partition_resigned(&self, index: PartitionIndex, epoch: Option<LeaderEpoch>) {
         if let Some(shard) = self.shared.shards.resigned(index, epoch) {
             shard.close(self.shared.now());

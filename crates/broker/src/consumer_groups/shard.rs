@@ -65,8 +65,8 @@ impl Shard {
         self.state.lock().phase == Phase::Unreadable
     }
 
-    /// Reads from the machine as it is after everything that is due, by the records that are committed now. Or changes what
-    /// no record holds.
+    /// Reads from the machine as it is after everything that is due, by the records that are committed now. Or changes
+    /// what no record holds.
     pub fn look<T>(
         &self,
         now: Now,
@@ -89,8 +89,8 @@ impl Shard {
         Some(operation(&mut state.machine))
     }
 
-    /// Runs an operation, in several parts perhaps, that is answered with `token`; the answer comes with the last part. If a part
-    /// cannot be appended, the rest has failed with it. Also gives the next deadline of the shard.
+    /// Runs an operation, in several parts perhaps, that is answered with `token`; the answer comes with the last part.
+    /// If a part cannot be appended, the rest has failed with it. Also gives the next deadline of the shard.
     pub fn submit(
         &self,
         token: ReplyToken,

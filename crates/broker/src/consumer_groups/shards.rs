@@ -52,7 +52,8 @@ impl Shards {
         self.led.load().shards.values().cloned().collect()
     }
 
-    /// The node leads `partition` from `epoch` on. A shard that serves it already goes on: nobody else has written meanwhile.
+    /// The node leads `partition` from `epoch` on. A shard that serves it already goes on: nobody else has written
+    /// meanwhile.
     pub fn elected(
         &self,
         index: PartitionIndex,

@@ -11,8 +11,8 @@ use mainstem_types::{CONSUMER_OFFSETS_TOPIC, TopicId};
 use super::ledger::{Acked, Latest, Ledger, PartitionFacts, TopicFacts};
 use super::{LIMIT, Node, Seen, read_all};
 
-/// Compares a broker that has just started with what its clients know. What is found is known from here on: consumers have
-/// seen it.
+/// Compares a broker that has just started with what its clients know. What is found is known from here on: consumers
+/// have seen it.
 pub fn check(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
     epochs(node, ledger)?;
     topics(node, ledger)?;
@@ -27,7 +27,8 @@ pub fn check(node: &Node, ledger: &mut Ledger) -> Result<(), String> {
     if differences.is_empty() { Ok(()) } else { Err(format!("replay and memory differ: {differences:?}")) }
 }
 
-/// What consumers see while the broker runs: every record that was acknowledged, at the offset that was answered, and no other.
+/// What consumers see while the broker runs: every record that was acknowledged, at the offset that was answered, and
+/// no other.
 pub fn check_live(node: &Node, ledger: &Ledger) -> Result<(), String> {
     for ((id, index), facts) in &ledger.partitions {
         let Some(partition) = node.partition(*id, *index) else { continue };

@@ -131,7 +131,8 @@ impl<'n> Client<'n> {
         self.send(name, index, None, &values)
     }
 
-    /// The same from an idempotent producer. If it is refused, or nobody knows, the values can be sent again with [`Client::send`].
+    /// The same from an idempotent producer. If it is refused, or nobody knows, the values can be sent again with
+    /// [`Client::send`].
     pub fn produce_as(&mut self, producer: &mut Producer, name: &str, index: i32, records: usize) -> Vec<String> {
         let values: Vec<String> = (0..records).map(|_| self.value()).collect();
         self.send(name, index, Some((producer.id, 0, producer.sequence)), &values);

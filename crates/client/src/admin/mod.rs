@@ -1,7 +1,9 @@
-//! Administration: topics and their records, consumer groups, configurations, the cluster. All methods are on [`Client`](crate::Client).
+//! Administration: topics and their records, consumer groups, configurations, the cluster. All methods are on
+//! [`Client`](crate::Client).
 //!
-//! What concerns several topics, groups or partitions gives one result for each, in the order they were given; the outer error
-//! is that of the request as a whole, and the only one that is waited out: what is wrong with one of them is told at once.
+//! What concerns several topics, groups or partitions gives one result for each, in the order they were given; the
+//! outer error is that of the request as a whole, and the only one that is waited out: what is wrong with one of them
+//! is told at once.
 
 mod cluster;
 mod configs;

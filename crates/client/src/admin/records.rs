@@ -15,8 +15,8 @@ use crate::retry::Attempts;
 const API: &str = "DeleteRecords";
 
 impl Client {
-    /// Deletes all records before an offset, for each partition; gives the first offset that is left. Done twice it does no more
-    /// than once.
+    /// Deletes all records before an offset, for each partition; gives the first offset that is left. Done twice it
+    /// does no more than once.
     pub async fn delete_records(
         &self,
         before: &[(TopicPartition, Offset)],

@@ -82,7 +82,8 @@ pub struct FetchedRecord {
 pub struct PartitionState {
     /// The offset that is read next.
     pub position: Offset,
-    /// The end of what consumers may see; with [`Isolation::ReadCommitted`] the last stable offset. −1 before the first answer.
+    /// The end of what consumers may see; with [`Isolation::ReadCommitted`] the last stable offset. −1 before the first
+    /// answer.
     pub end: Offset,
     /// −1 before the first answer.
     pub log_start: Offset,

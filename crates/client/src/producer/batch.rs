@@ -161,8 +161,8 @@ impl Refusal {
 impl Sending {
     /// Sends records as one batch, or as several when the broker finds it too large, and tells each its fate.
     ///
-    /// `answered` is when the broker last answered for the partition: records that queue behind a slow broker have time, those
-    /// behind a silent one do not wait for one another. `false` when not all of them are written.
+    /// `answered` is when the broker last answered for the partition: records that queue behind a slow broker have
+    /// time, those behind a silent one do not wait for one another. `false` when not all of them are written.
     pub(super) async fn deliver(
         &self,
         records: VecDeque<Pending>,

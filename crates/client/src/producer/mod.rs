@@ -4,7 +4,8 @@
 //! sent again; with `idempotent`, none is written twice by that. Each record's fate is told exactly once. What waits in
 //! memory is bounded by `buffer_size`; beyond it [`Producer::send`] waits.
 //!
-//! One batch of a partition is under way at a time; meanwhile the next one fills. Partitions do not wait for each other.
+//! One batch of a partition is under way at a time; meanwhile the next one fills. Partitions do not wait for each
+//! other.
 
 mod batch;
 mod partitioner;
@@ -68,16 +69,17 @@ pub struct ProducerConfig {
     pub buffer_size: usize,
     /// The broker recognises batches that come twice. Needs `Acks::All`, which it implies.
     pub idempotent: bool,
-    /// After a record of a partition that was not written, or is not known to be, no later one of it is: those fail with
-    /// [`ProduceError::Halted`].
+    /// After a record of a partition that was not written, or is not known to be, no later one of it is: those fail
+    /// with [`ProduceError::Halted`].
     pub halt_on_failure: bool,
-    /// How long a record may wait for the broker, with all attempts: from when it was handed over, or from the broker's last
-    /// answer for its partition.
+    /// How long a record may wait for the broker, with all attempts: from when it was handed over, or from the broker's
+    /// last answer for its partition.
     pub delivery_timeout: Duration,
 }
 
 impl Default for ProducerConfig {
-    /// All replicas, no compression, no linger, 256 KiB batches, 32 MiB of memory, not idempotent, going on after failures, 120 s.
+    /// All replicas, no compression, no linger, 256 KiB batches, 32 MiB of memory, not idempotent, going on after
+    /// failures, 120 s.
     fn default() -> Self {
         ProducerConfig {
             acks: Acks::All,
@@ -207,8 +209,8 @@ impl Client {
 }
 
 impl Producer {
-    /// Hands a record over. Waits when the buffer is full or the topic is not known yet, not for the broker's answer: that
-    /// is what the [`Delivery`] is for. Records of one partition keep the order of the calls.
+    /// Hands a record over. Waits when the buffer is full or the topic is not known yet, not for the broker's answer:
+    /// that is what the [`Delivery`] is for. Records of one partition keep the order of the calls.
     pub async fn send(&self, record: NewRecord) -> Result<Delivery, ProduceError> {
         let inner = &self.inner;
         let size = record.size_max();

@@ -50,8 +50,8 @@ struct Current {
 }
 
 impl Sticky {
-    /// Counts `size` bytes against the partition at hand and moves on once it got `batch_size`. Partitions without a leader are
-    /// passed over while there are others.
+    /// Counts `size` bytes against the partition at hand and moves on once it got `batch_size`. Partitions without a
+    /// leader are passed over while there are others.
     pub(crate) fn partition(&mut self, topic: &Topic, size: usize, batch_size: usize) -> PartitionIndex {
         let leads = |index: PartitionIndex| topic.partition(index).is_some_and(|one| one.leader.is_some());
         let current = self.topics.get_mut(&topic.name);

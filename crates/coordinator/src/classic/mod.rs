@@ -1,8 +1,8 @@
 //! Classic consumer groups (protocol of JoinGroup, SyncGroup, Heartbeat, LeaveGroup), rule for rule as Kafka 4.4.
 //!
-//! `group` holds the state, `member` one member; `join`, `sync`, `leave` are the operations, `rebalance` what they share,
-//! `undo` what happens when their record cannot be appended. An operation sees its [`Context`]: settings, timers, the
-//! moment, and the outcome it adds to.
+//! `group` holds the state, `member` one member; `join`, `sync`, `leave` are the operations, `rebalance` what they
+//! share, `undo` what happens when their record cannot be appended. An operation sees its [`Context`]: settings,
+//! timers, the moment, and the outcome it adds to.
 
 mod context;
 mod describe;

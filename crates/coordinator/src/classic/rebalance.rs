@@ -174,8 +174,8 @@ impl ClassicGroup {
         self.prepare_rebalance(ctx);
     }
 
-    /// The group was read from the log: its members have a session from now on. One that is too large by now rebalances,
-    /// so that some members are refused after they could commit.
+    /// The group was read from the log: its members have a session from now on. One that is too large by now
+    /// rebalances, so that some members are refused after they could commit.
     pub(crate) fn loaded(&mut self, ctx: &mut Context<'_>) {
         for member_id in self.members.keys() {
             self.renew_session(ctx, member_id);

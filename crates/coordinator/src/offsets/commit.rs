@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl GroupShard {
-    /// Commits offsets; one record a partition, and the answer leaves when they are committed. A commit of a member is a
-    /// sign of life. A commit without group management creates the group if need be.
+    /// Commits offsets; one record a partition, and the answer leaves when they are committed. A commit of a member is
+    /// a sign of life. A commit without group management creates the group if need be.
     pub fn offset_commit(&mut self, token: ReplyToken, request: &OffsetCommitRequest<'_>, now: Now) -> Outcome {
         if let Err(error) = self.validate_commit(request) {
             return Outcome::reply(token, Reply::OffsetCommit(Err(error)));

@@ -100,8 +100,8 @@ impl GroupShard {
         Some(GroupView::of_stored(name, stored))
     }
 
-    /// The group that the committed records tell of, with what is live of it. A record that repeats the committed generation
-    /// (a static member under a new id) is not shown before it is committed, either.
+    /// The group that the committed records tell of, with what is live of it. A record that repeats the committed
+    /// generation (a static member under a new id) is not shown before it is committed, either.
     pub(crate) fn shown<'a>(&'a self, group_id: &Arc<str>, committed: &'a StoredGroup) -> ShownGroup<'a> {
         let settled = self.stored.is_settled(group_id);
         let live = self.live.get(group_id).filter(|_| committed.is_classic());

@@ -1,7 +1,8 @@
 //! What the records of a shard's log say: groups and offsets.
 //!
-//! A function of the log: [`Stored::replay`] is the only way it changes, live and at the start. Two states are kept in one:
-//! what all records say, on which operations decide, and what the committed ones say, which is shown (`committed_…`).
+//! A function of the log: [`Stored::replay`] is the only way it changes, live and at the start. Two states are kept in
+//! one: what all records say, on which operations decide, and what the committed ones say, which is shown
+//! (`committed_…`).
 
 mod offsets;
 mod uncommitted;

@@ -1,5 +1,5 @@
-//! Readers are shown what is committed, and answers wait for it; operations decide on all records. Live and at the start
-//! state comes from the same replay.
+//! Readers are shown what is committed, and answers wait for it; operations decide on all records. Live and at the
+//! start state comes from the same replay.
 
 use mainstem_coordinator::{GroupError, GroupState, OffsetDeleteRequest, Reply, TopicPartitions};
 use mainstem_types::{Offset, PartitionIndex, ProducerId};

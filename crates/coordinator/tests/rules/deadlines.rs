@@ -1,4 +1,5 @@
-//! A deadline is met exactly: a wait is never over too early, and what is due has happened for whoever asks at that moment.
+//! A deadline is met exactly: a wait is never over too early, and what is due has happened for whoever asks at that
+//! moment.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use proptest::prelude::*;
 
 use crate::bed::{Bed, GROUP, Join};
 
-/// What a DeleteGroups is answered after `silence` of the only member, whose session lasts `session_ms`; the clock stood at
-/// `start` when the member was heard last. The timers have fired up to that moment, as a broker lets them.
+/// What a DeleteGroups is answered after `silence` of the only member, whose session lasts `session_ms`; the clock
+/// stood at `start` when the member was heard last. The timers have fired up to that moment, as a broker lets them.
 fn delete_after(start: Duration, session_ms: i32, silence: Duration) -> Result<(), GroupError> {
     let mut bed = Bed::new();
     bed.pass(start);

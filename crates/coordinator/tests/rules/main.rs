@@ -1,5 +1,5 @@
-//! The rules of Kafka's group coordinator, each as a test whose name says it. The numbers in the module docs are the rows
-//! of the behaviour table that the rules come from.
+//! The rules of Kafka's group coordinator, each as a test whose name says it. The numbers in the module docs are the
+//! rows of the behaviour table that the rules come from.
 
 mod admin;
 mod append_failures;

@@ -1,6 +1,6 @@
-//! Random members of random groups, failing appends, records that are committed late or lost, restarts: every request is
-//! answered once, state is what a replay of the log gives, what is shown is what a replay of the committed log gives, a
-//! restart changes nothing that was shown, and the same seed gives the same bytes.
+//! Random members of random groups, failing appends, records that are committed late or lost, restarts: every request
+//! is answered once, state is what a replay of the log gives, what is shown is what a replay of the committed log
+//! gives, a restart changes nothing that was shown, and the same seed gives the same bytes.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,8 @@ pub enum CrashPolicy {
     Nothing,
     /// Everything: a killed process, not a power cut.
     Everything,
-    /// Each change by itself: wholly, not at all, or torn at any byte, as the seed chooses. Renames are whole or nothing.
+    /// Each change by itself: wholly, not at all, or torn at any byte, as the seed chooses. Renames are whole or
+    /// nothing.
     Torn(u64),
 }
 

@@ -79,7 +79,8 @@ impl MemFs {
         MemFs::from_tree(tree, Arc::clone(&self.shared.clock))
     }
 
-    /// How many calls were made so far that change or sync something: writes, syncs, cuts, creations, renames, removals.
+    /// How many calls were made so far that change or sync something: writes, syncs, cuts, creations, renames,
+    /// removals.
     pub fn mutations(&self) -> u64 {
         self.shared.plan.lock().mutations
     }
@@ -89,8 +90,8 @@ impl MemFs {
         self.shared.plan.lock().calls
     }
 
-    /// Lets `mutations` more mutations happen; from the next one on, every call of any kind fails ([`is_stopped`]) and changes
-    /// nothing. With [`MemFs::crash`] this is a power cut between any two writes or syncs.
+    /// Lets `mutations` more mutations happen; from the next one on, every call of any kind fails ([`is_stopped`]) and
+    /// changes nothing. With [`MemFs::crash`] this is a power cut between any two writes or syncs.
     pub fn stop_after(&self, mutations: u64) {
         let mut plan = self.shared.plan.lock();
         plan.stop_at = Some(plan.mutations + mutations);

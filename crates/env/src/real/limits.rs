@@ -5,8 +5,8 @@ use std::io;
 /// macOS says "unlimited" and takes no more than this (`OPEN_MAX` of `sys/syslimits.h`).
 const OPEN_FILES_MAX_APPLE: libc::rlim_t = 10_240;
 
-/// Lets the process open as many files (and sockets) as its hard limit allows, and says how many that are. The soft limit is kept small
-/// by most systems (1,024) for the sake of programs that use `select`.
+/// Lets the process open as many files (and sockets) as its hard limit allows, and says how many that are. The soft
+/// limit is kept small by most systems (1,024) for the sake of programs that use `select`.
 pub fn raise_open_files_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live struct of the type that the call fills.

@@ -171,7 +171,8 @@ impl File for RealFile {
             Err(fs::TryLockError::WouldBlock) => return Ok(false),
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }
-        // Whole-file locks (`flock`) and record locks (`fcntl`, which Java takes) do not see each other: both are taken.
+        // Whole-file locks (`flock`) and record locks (`fcntl`, which Java takes) do not see each other: both are
+        // taken.
         let locked = system::try_record_lock(self.file.as_fd());
         if !matches!(locked, Ok(true)) {
             self.file.unlock()?;

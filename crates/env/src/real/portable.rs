@@ -40,14 +40,15 @@ pub(super) fn send(file: &fs::File, socket: BorrowedFd<'_>, position: u64, len: 
     Ok(rustix::io::write(socket, &buffer[..count])?)
 }
 
-/// A record lock over the whole file, as Java's `FileChannel` takes it. It belongs to the process, and ends as soon as the process
-/// closes any handle of the file. `false`: another process has one.
+/// A record lock over the whole file, as Java's `FileChannel` takes it. It belongs to the process, and ends as soon as
+/// the process closes any handle of the file. `false`: another process has one.
 pub(super) fn try_record_lock(file: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: all-zero bytes are a valid value of this plain C struct.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    // SAFETY: the descriptor is valid as long as it is borrowed; the pointer is to a live struct, which the call only reads.
+    // SAFETY: the descriptor is valid as long as it is borrowed; the pointer is to a live struct, which the call only
+    // reads.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } == 0 {
         return Ok(true);
     }

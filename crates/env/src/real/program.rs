@@ -1,9 +1,9 @@
 //! The pages of the program itself that are in memory.
 
-/// Gives back the pages of the running program and its libraries that nobody can write to: code and constants. The kernel maps them 64 KiB
-/// at a time around each one that is used, and keeps what only the start needed. They stay in the page cache; what is used
-/// again is mapped again, without a read of the disk as long as the cache has it. Gives the bytes that may have gone; 0 where the system
-/// cannot do it.
+/// Gives back the pages of the running program and its libraries that nobody can write to: code and constants. The
+/// kernel maps them 64 KiB at a time around each one that is used, and keeps what only the start needed. They stay in
+/// the page cache; what is used again is mapped again, without a read of the disk as long as the cache has it. Gives
+/// the bytes that may have gone; 0 where the system cannot do it.
 pub fn give_back_program_pages() -> usize {
     #[cfg(target_os = "linux")]
     let given_back = linux::give_back();
@@ -30,9 +30,10 @@ mod linux {
             if start >= end || is_changed {
                 return;
             }
-            // SAFETY: the range lies in a segment that the loader mapped from a file, privately and not writable, and that stays mapped at
-            // least until this function returns. No page of it was ever changed: of the ones that were, the kernel counts copies, and those
-            // mappings were left out. So whoever reads from it finds the same bytes as before, from the file.
+            // SAFETY: the range lies in a segment that the loader mapped from a file, privately and not writable, and
+            // that stays mapped at least until this function returns. No page of it was ever changed: of the ones that
+            // were, the kernel counts copies, and those mappings were left out. So whoever reads from it finds the same
+            // bytes as before, from the file.
             if unsafe { libc::madvise(start as *mut c_void, end - start, libc::MADV_DONTNEED) } == 0 {
                 given_back += end - start;
             }
@@ -47,7 +48,8 @@ mod linux {
 
     type Visit<'v> = &'v mut dyn FnMut(Range<usize>);
 
-    /// Where the program and its libraries have what they never write to. The loader unmaps nothing until `visit` returns.
+    /// Where the program and its libraries have what they never write to. The loader unmaps nothing until `visit`
+    /// returns.
     fn for_each_read_only_segment(mut visit: Visit<'_>) {
         // SAFETY: `visit_object` keeps to what the call demands of it, and `visit` lives as long as the call.
         unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut visit).cast()) };
@@ -69,7 +71,8 @@ mod linux {
         0
     }
 
-    /// The mappings that hold anything but clean pages of their file: copies that were changed (a debugger does that), or no file at all.
+    /// The mappings that hold anything but clean pages of their file: copies that were changed (a debugger does that),
+    /// or no file at all.
     fn changed_mappings(maps: &str) -> Vec<Range<usize>> {
         let mut changed = Vec::new();
         let mut current = None;

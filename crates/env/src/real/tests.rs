@@ -158,7 +158,8 @@ fn a_program_that_locks_with_fcntl_excludes_us_and_we_exclude_it() {
     assert!(!portable::try_record_lock(file.as_fd().unwrap()).unwrap());
     holder.end();
     assert!(file.try_lock().unwrap());
-    // Reading the file elsewhere in the process, as a second start does to name the holder, does not take the lock away.
+    // Reading the file elsewhere in the process, as a second start does to name the holder, does not take the lock
+    // away.
     RealFs.read_all(&path).unwrap();
     let holder = hold(&path);
     assert_eq!(holder.said, "refused\n");

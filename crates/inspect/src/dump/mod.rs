@@ -45,8 +45,8 @@ pub enum DumpError {
 /// Takes the lines; `false`: no more are wanted.
 pub type Sink<'a> = dyn FnMut(&Line) -> bool + 'a;
 
-/// Shows a file. Its first line says what it is; lines of kind `damage` say where it is not what it should be. What comes after the
-/// damage is shown too, as far as it can be told.
+/// Shows a file. Its first line says what it is; lines of kind `damage` say where it is not what it should be. What
+/// comes after the damage is shown too, as far as it can be told.
 pub fn dump(fs: &dyn Fs, path: &Path, options: DumpOptions, sink: &mut Sink<'_>) -> Result<Dumped, DumpError> {
     let kind = FileKind::of(path).ok_or_else(|| DumpError::UnknownKind { path: path.to_owned() })?;
     let failed = |error| DumpError::Io { path: path.to_owned(), error };

@@ -104,7 +104,8 @@ impl Facts {
         noted.or_else(|| self.metadata_durable.filter(|_| partition.to_string() == METADATA_LOG))
     }
 
-    /// Where a log ended when the folder was left in order. Nobody but us notes it of the metadata log, and a Kafka may have gone on since.
+    /// Where a log ended when the folder was left in order. Nobody but us notes it of the metadata log, and a Kafka may
+    /// have gone on since.
     pub(super) fn noted_end(&self, partition: &TopicPartition) -> Option<Offset> {
         self.recovery_points.get(partition).copied().filter(|_| self.clean)
     }

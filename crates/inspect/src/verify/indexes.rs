@@ -1,7 +1,8 @@
 //! The indexes of a segment against its batches.
 //!
-//! An index is right if every entry tells the truth, and if it is not short: entries are made each `index.interval.bytes`, but a restart
-//! or another setting moves them, so not every entry has to be where it would be made now.
+//! An index is right if every entry tells the truth, and if it is not short: entries are made each
+//! `index.interval.bytes`, but a restart or another setting moves them, so not every entry has to be where it would be
+//! made now.
 
 use std::path::{Path, PathBuf};
 
@@ -166,7 +167,8 @@ impl<'a> SegmentCheck<'a> {
         let about = About::partition(self.partition);
         let allowed = (INTERVALS_MAX * self.interval).max(2 * self.longest_stretch) + 2 * self.largest_batch;
         let due = self.rebuilt.offsets().len();
-        // The same entries as would be made now, and some are lacking. A Kafka counts anew after a restart, so one may be.
+        // The same entries as would be made now, and some are lacking. A Kafka counts anew after a restart, so one may
+        // be.
         let is_cut = self.rebuilt.offsets().starts_with(&self.offsets.entries) && due > self.offsets.entries.len() + 1;
         if !self.offsets.told && due > 0 && (is_cut || len - self.last_indexed > allowed) {
             let last = self.offsets.entries.last().map_or(0, |entry| i64::from(entry.relative_offset) + 1);

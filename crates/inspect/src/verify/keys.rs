@@ -1,7 +1,7 @@
 //! The key index of a group: its chains against its slots, and its entries against the records.
 //!
-//! Which keys were to be indexed is a setting that may have changed, so an entry that is missing cannot be told from one that nobody wanted;
-//! files that lack what the checkpoint says of them can.
+//! Which keys were to be indexed is a setting that may have changed, so an entry that is missing cannot be told from
+//! one that nobody wanted; files that lack what the checkpoint says of them can.
 
 use std::collections::HashSet;
 use std::io;
@@ -197,8 +197,8 @@ impl KeyFile {
     }
 }
 
-/// The hashes of all keys of the batch at a position. Outer `None`: no whole entry begins there; inner `None`: of a topic that nobody
-/// knows.
+/// The hashes of all keys of the batch at a position. Outer `None`: no whole entry begins there; inner `None`: of a
+/// topic that nobody knows.
 fn hashes_at(check: &Check<'_, '_, '_>, group: &Group<'_>, position: u64) -> Option<Option<HashSet<u32>>> {
     let (key, bytes) = group.read_batch(check, mainstem_types::Position(position))?;
     let name = group.tracked.get(&key).and_then(|tracked| tracked.name.as_ref());

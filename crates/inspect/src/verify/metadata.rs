@@ -59,8 +59,8 @@ impl Cluster {
         self.config(topic, "index.interval.bytes").and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT)
     }
 
-    /// The partitions of a node, save those that are in another folder of its, each with whether it has files of its own for sure, and
-    /// whether its first leader still leads.
+    /// The partitions of a node, save those that are in another folder of its, each with whether it has files of its
+    /// own for sure, and whether its first leader still leads.
     pub(super) fn partitions_of(&self, node: i32, folder: Option<TopicId>) -> Vec<(TopicPartition, bool, bool)> {
         let no_folder = [DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST];
         let is_here = |id: &TopicId| no_folder.contains(id) || folder.is_none_or(|folder| folder == *id);

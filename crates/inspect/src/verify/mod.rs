@@ -1,7 +1,8 @@
-//! Checks a data folder: every log is gone through, every file that is made from logs is made again in memory and compared.
+//! Checks a data folder: every log is gone through, every file that is made from logs is made again in memory and
+//! compared.
 //!
-//! Nothing is changed. `.lock` alone is opened for writing, because Java's locks want it, and nothing is written to it: no broker starts on
-//! the folder meanwhile.
+//! Nothing is changed. `.lock` alone is opened for writing, because Java's locks want it, and nothing is written to it:
+//! no broker starts on the folder meanwhile.
 
 mod facts;
 mod group;
@@ -171,8 +172,8 @@ impl Check<'_, '_, '_> {
             if found.contains(&partition) {
                 continue;
             }
-            // A broker may be killed before it has made the folder of a new partition; what the checkpoints say then is of an earlier
-            // one of that name. One that has seen a start is not new: each begins an epoch.
+            // A broker may be killed before it has made the folder of a new partition; what the checkpoints say then is
+            // of an earlier one of that name. One that has seen a start is not new: each begins an epoch.
             let had_files = self.facts.clean || self.facts.high_watermark(&partition).is_some() && !is_new;
             if in_files && had_files {
                 let detail = "the metadata gives this node the partition, and its folder is not there: all of its records are missing";

@@ -235,7 +235,8 @@ impl Walk<'_> {
         views.batch(report, header, position, aborted);
     }
 
-    /// The offsets up to `to` are not there: damaged, if damage was passed on the way, or removed by compaction, or missing.
+    /// The offsets up to `to` are not there: damaged, if damage was passed on the way, or removed by compaction, or
+    /// missing.
     fn gap(&mut self, to: Offset, path: &Path, report: &mut Report<'_, '_>) {
         let damage = self.damage.take();
         let about = About::partition(self.partition).offsets(self.next.0, to.0 - 1);

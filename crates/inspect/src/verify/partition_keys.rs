@@ -1,7 +1,7 @@
 //! The key index of a partition with its own files: its chains against its slots, and the records against its entries.
 //!
-//! It may always be behind, and may lead to records that were cut: a look-up reads on, and compares. But what it says that it has must be
-//! there, or look-ups would not find it.
+//! It may always be behind, and may lead to records that were cut: a look-up reads on, and compares. But what it says
+//! that it has must be there, or look-ups would not find it.
 
 use std::collections::BTreeMap;
 use std::io;

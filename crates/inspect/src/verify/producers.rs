@@ -18,7 +18,8 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Those above `durable_to` may have been under way when a broker was killed: that they are not whole means nothing.
+    /// Those above `durable_to` may have been under way when a broker was killed: that they are not whole means
+    /// nothing.
     pub(super) fn read(
         fs: &dyn Fs,
         files: &BTreeMap<Offset, PathBuf>,
@@ -39,8 +40,8 @@ impl Snapshots {
         Snapshots { partition: partition.clone(), waiting }
     }
 
-    /// A batch at `offset` follows: snapshots of this offset and below are compared with what the producers did up to now. `None`: that
-    /// is not known.
+    /// A batch at `offset` follows: snapshots of this offset and below are compared with what the producers did up to
+    /// now. `None`: that is not known.
     pub(super) fn before(
         &mut self,
         offset: Offset,
@@ -81,8 +82,8 @@ fn is_whole(fs: &dyn Fs, path: &Path) -> bool {
     read_small(fs, path).is_ok_and(decodes)
 }
 
-/// What is wrong with a snapshot. Producers that were silent for long are left out of it, those whose batches are all gone stay in it: both
-/// are right.
+/// What is wrong with a snapshot. Producers that were silent for long are left out of it, those whose batches are all
+/// gone stay in it: both are right.
 pub(super) fn compare(
     snapshot: &[ProducerSnapshotEntry],
     rebuilt: &[ProducerSnapshotEntry],

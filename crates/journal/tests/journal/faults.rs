@@ -5,8 +5,8 @@ use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
 use crate::crash::{SCRIPTS, run_until, script};
 use crate::support::{Oracle, Rig, Step, open};
 
-/// Runs the whole script with one fault, going on after errors as far as the journal lets it, then restarts without the fault.
-/// Gives whether a step failed and whether the fault met a call.
+/// Runs the whole script with one fault, going on after errors as far as the journal lets it, then restarts without the
+/// fault. Gives whether a step failed and whether the fault met a call.
 fn run_with(script: fn() -> Vec<Step>, fault: Fault) -> (bool, bool) {
     let what = format!("{fault:?}");
     let fs = MemFs::new();

@@ -171,7 +171,8 @@ pub enum Step {
     },
     ReleaseIdle,
     CloseAndReopen,
-    /// A killed process: what was written is in the page cache still, but no more durable than before. What was in memory is gone.
+    /// A killed process: what was written is in the page cache still, but no more durable than before. What was in
+    /// memory is gone.
     KillAndReopen,
     CrashAndReopen {
         policy: CrashPolicy,

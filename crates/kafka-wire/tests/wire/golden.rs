@@ -72,8 +72,8 @@ fn defaults_are_those_of_kafkas_own_classes() {
     assert_eq!(count, kafkas().map(|(_, message)| versions(message)).sum::<usize>());
 }
 
-/// The JSON of a value is the value. With `GOLDEN_INPUTS` set to a folder, the values from which Kafka's classes make the
-/// golden files are written there.
+/// The JSON of a value is the value. With `GOLDEN_INPUTS` set to a folder, the values from which Kafka's classes make
+/// the golden files are written there.
 #[test]
 fn values_survive_json() {
     let mut random = Random(2026);

@@ -1,9 +1,9 @@
 //! Produce (0), versions 3-13: appends one batch to each partition named.
 //!
-//! - v3: record batches of magic 2 only. v7: zstd. v8: record errors. v9: flexible. v10: leader hints (one node has none).
-//!   v12: as v11 for who has no transactions. v13: topics by id.
-//! - acks: 0 (no answer; an error ends the connection), 1 and -1 (answered when the records are committed as the topic's
-//!   durability asks).
+//! - v3: record batches of magic 2 only. v7: zstd. v8: record errors. v9: flexible. v10: leader hints (one node has
+//!   none). v12: as v11 for who has no transactions. v13: topics by id.
+//! - acks: 0 (no answer; an error ends the connection), 1 and -1 (answered when the records are committed as the
+//!   topic's durability asks).
 //! - Never creates a topic.
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Metadata (3), versions 0-13: brokers, topics, leaders.
 //!
 //! - v1: null topics ask for all, none for none (in v0, none asks for all). v2: cluster id. v4: may create topics.
-//!   v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible. v10: topic ids. v12: lookup by id.
-//!   v13: an error of the whole.
+//!   v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible. v10: topic ids. v12: lookup by
+//!   id. v13: an error of the whole.
 //! - A topic that is asked for twice is answered once.
 //! - A topic that does not exist is created if the request and `auto.create.topics.enable` allow it; the answer is
 //!   UNKNOWN_TOPIC_OR_PARTITION, and the client asks again. One that cannot be created: INVALID_TOPIC_EXCEPTION.

@@ -1,7 +1,8 @@
 //! FindCoordinator (10), versions 0-6: which broker coordinates a group. v3: flexible. v4: several keys in one request,
 //! another shape of the answer. v6: share groups.
 //!
-//! - As long as the offsets topic does not exist it is created, and the answer is COORDINATOR_NOT_AVAILABLE: clients retry.
+//! - As long as the offsets topic does not exist it is created, and the answer is COORDINATOR_NOT_AVAILABLE: clients
+//!   retry.
 //! - Transactions and share groups have no coordinator here: INVALID_REQUEST with the reason.
 
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! JoinGroup (11), versions 0-9: a member asks to be part of a group's next generation.
 //!
-//! - v1: rebalance timeout. v4: a new member is told its id first (KIP-394). v5: static members (KIP-345). v6: flexible.
-//!   v7: protocol type, nullable names. v8: reason. v9: a returning static leader may skip the assignment.
+//! - v1: rebalance timeout. v4: a new member is told its id first (KIP-394). v5: static members (KIP-345). v6:
+//!   flexible. v7: protocol type, nullable names. v8: reason. v9: a returning static leader may skip the assignment.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! ListGroups (16), versions 0-5: all groups of this coordinator. v3: flexible. v4: filter by state. v5: filter by type.
+//! ListGroups (16), versions 0-5: all groups of this coordinator. v3: flexible. v4: filter by state. v5: filter by
+//! type.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! DeleteTopics (20), versions 1-6: by name, from version 6 on by name or id.
 //!
-//! - v3: TOPIC_DELETION_DISABLED instead of INVALID_REQUEST when `delete.topic.enable` is false. v4: flexible. v5: error
-//!   messages. v6: topic ids.
+//! - v3: TOPIC_DELETION_DISABLED instead of INVALID_REQUEST when `delete.topic.enable` is false. v4: flexible. v5:
+//!   error messages. v6: topic ids.
 //! - A topic that the request names more than once, whether by name, by id or by both, is not deleted.
 //! - A deleted topic is gone when the answer leaves: its name is free, a new topic under it has a new id.
 

@@ -1,6 +1,7 @@
 //! DeleteRecords (21), versions 0-2 (KIP-107): partitions begin later than they did. v2: flexible.
 //!
-//! - -1 asks for everything below the high watermark; other negative offsets, and those above it, are OFFSET_OUT_OF_RANGE.
+//! - -1 asks for everything below the high watermark; other negative offsets, and those above it, are
+//!   OFFSET_OUT_OF_RANGE.
 //! - An offset at or below the start changes nothing. The answer tells where the partition begins now, durably.
 //! - Topics that are only compacted are POLICY_VIOLATION, internal ones INVALID_TOPIC_EXCEPTION.
 //! - Nothing waits for other replicas, so `timeout_ms` has nothing to limit.

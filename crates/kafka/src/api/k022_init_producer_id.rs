@@ -1,8 +1,8 @@
-//! InitProducerId (22), versions 0-5: a producer id for an idempotent producer. v2: flexible. v3: an expected id and epoch
-//! (KIP-360). v4: PRODUCER_FENCED. v5: as v4 without transactions.
+//! InitProducerId (22), versions 0-5: a producer id for an idempotent producer. v2: flexible. v3: an expected id and
+//! epoch (KIP-360). v4: PRODUCER_FENCED. v5: as v4 without transactions.
 //!
-//! - Without a transactional id: a fresh id, epoch 0. What a producer names of an earlier life does not matter: its next
-//!   batches begin anew.
+//! - Without a transactional id: a fresh id, epoch 0. What a producer names of an earlier life does not matter: its
+//!   next batches begin anew.
 //! - With one: INVALID_REQUEST, because this broker has no transactions.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! OffsetForLeaderEpoch (23), versions 2-4: where an epoch of a partition ends. v3: replica id, v4: flexible.
 //!
-//! - The current epoch ends at the log end; an older one where the next began; an epoch that was never seen and is newer
-//!   than all is (-1, -1) without an error.
+//! - The current epoch ends at the log end; an older one where the next began; an epoch that was never seen and is
+//!   newer than all is (-1, -1) without an error.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! DescribeConfigs (32), versions 1-4: the settings of topics and brokers, and where each value comes from.
 //!
 //! - v1: synonyms, on request. v3: types, and documentation on request. v4: flexible.
-//! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one does
-//!   not. Secrets have no value.
+//! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one
+//!   does not. Secrets have no value.
 //! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
 //!   INVALID_REQUEST. Groups have no settings here: none are shown. Client metrics are not served: INVALID_REQUEST.
 //! - BROKER_LOGGER: the level of each logger of this node.

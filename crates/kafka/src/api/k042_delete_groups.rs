@@ -1,5 +1,5 @@
-//! DeleteGroups (42), versions 0-3: removes empty groups with their offsets. v2: flexible. v3: a message for errors that need
-//! one, which those of these groups do not.
+//! DeleteGroups (42), versions 0-3: removes empty groups with their offsets. v2: flexible. v3: a message for errors
+//! that need one, which those of these groups do not.
 //!
 //! - A group with members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
 //! - A group that is deleted stays so: the answer leaves when its records are committed.

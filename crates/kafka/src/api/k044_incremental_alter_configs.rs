@@ -1,4 +1,5 @@
-//! IncrementalAlterConfigs (44), versions 0-1: changes single settings of topics, brokers, or all brokers. v1: flexible.
+//! IncrementalAlterConfigs (44), versions 0-1: changes single settings of topics, brokers, or all brokers. v1:
+//! flexible.
 //!
 //! - SET, DELETE (back to what it falls back to; of an unset key it does nothing), APPEND and SUBTRACT for lists.
 //! - All changes to one resource are made, or none. New values apply when the answer leaves.

@@ -1,6 +1,8 @@
-//! AlterPartitionReassignments (45), versions 0-1: moves partitions to other nodes. v1: whether their number may change.
+//! AlterPartitionReassignments (45), versions 0-1: moves partitions to other nodes. v1: whether their number may
+//! change.
 //!
-//! On one node a partition can only be asked to stay where it is, which is no error. Each partition has an answer of its own.
+//! On one node a partition can only be asked to stay where it is, which is no error. Each partition has an answer of
+//! its own.
 
 use std::borrow::Cow;
 use std::sync::Arc;

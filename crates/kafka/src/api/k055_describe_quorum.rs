@@ -1,4 +1,5 @@
-//! DescribeQuorum (55), versions 0-2: who keeps the metadata log, and how far. v1: times. v2: messages, directories, addresses.
+//! DescribeQuorum (55), versions 0-2: who keeps the metadata log, and how far. v1: times. v2: messages, directories,
+//! addresses.
 //!
 //! This node is the only voter. The one partition there is to ask for is `__cluster_metadata-0`.
 

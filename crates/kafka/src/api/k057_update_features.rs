@@ -1,5 +1,5 @@
-//! UpdateFeatures (57), versions 0-2: changes the levels that the cluster works at. v1: kinds of upgrade, and validation
-//! alone. v2: one result for all.
+//! UpdateFeatures (57), versions 0-2: changes the levels that the cluster works at. v1: kinds of upgrade, and
+//! validation alone. v2: one result for all.
 //!
 //! All updates of a request happen, or none. Only what this broker does can be raised: see the features of ApiVersions.
 

@@ -1,4 +1,5 @@
-//! UnregisterBroker (64), version 0: the cluster forgets a node that will not come back. This one, which answers, stays.
+//! UnregisterBroker (64), version 0: the cluster forgets a node that will not come back. This one, which answers,
+//! stays.
 
 use std::borrow::Cow;
 use std::sync::Arc;

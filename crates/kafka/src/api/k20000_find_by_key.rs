@@ -1,7 +1,9 @@
-//! FindByKey (20000), version 0: records of a topic by their key. Mainstem's own; `docs/formats/find-by-key.md` describes it.
+//! FindByKey (20000), version 0: records of a topic by their key. Mainstem's own; `docs/formats/find-by-key.md`
+//! describes it.
 //!
 //! - Newest first, at most `MaxRecords` of them, and never more than 1,000.
-//! - What was acknowledged before the request came is found; what a consumer with the same isolation level does not get is not.
+//! - What was acknowledged before the request came is found; what a consumer with the same isolation level does not get
+//!   is not.
 
 use std::borrow::Cow;
 use std::sync::Arc;

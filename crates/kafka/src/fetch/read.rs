@@ -117,8 +117,8 @@ pub enum Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldBlock;
 
-/// Looks at each partition in order. The first one that has data gives at least one whole batch, whatever the limits say;
-/// the others keep to them (KIP-74).
+/// Looks at each partition in order. The first one that has data gives at least one whole batch, whatever the limits
+/// say; the others keep to them (KIP-74).
 pub fn look(
     partitions: &[Result<Arc<Partition>, ErrorCode>],
     wanted: &[(PartitionKey, Wanted)],

@@ -1,13 +1,13 @@
 //! Incremental fetch sessions (KIP-227): what a client has asked for, remembered between its fetches.
 //!
-//! - At most `slots` sessions (`max.incremental.fetch.session.cache.slots`); a client that finds no room is answered without
-//!   a session, which every client accepts.
-//! - A session that was not used for [`EVICTION_MS`] gives way to a new one; so does one in the cache that long with fewer
-//!   partitions than the new one.
-//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 200 MB: past it a client is answered without a session, and one
-//!   whose session would grow beyond it loses that session.
-//! - A partition of which nothing changed since it was found to have nothing to tell is not looked at: a fetch costs what its session's
-//!   busy partitions cost, and one comparison for each of the others.
+//! - At most `slots` sessions (`max.incremental.fetch.session.cache.slots`); a client that finds no room is answered
+//!   without a session, which every client accepts.
+//! - A session that was not used for [`EVICTION_MS`] gives way to a new one; so does one in the cache that long with
+//!   fewer partitions than the new one.
+//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 200 MB: past it a client is answered
+//!   without a session, and one whose session would grow beyond it loses that session.
+//! - A partition of which nothing changed since it was found to have nothing to tell is not looked at: a fetch costs
+//!   what its session's busy partitions cost, and one comparison for each of the others.
 //! - No IO and no clock: `now` is an argument.
 
 use std::collections::HashMap;
@@ -71,8 +71,8 @@ pub enum SessionError {
 pub struct FetchPlan {
     /// What to look at first.
     pub partitions: Vec<(PartitionKey, Wanted)>,
-    /// What an earlier fetch of the session left behind, if it still stands for all of its partitions. It counts what is appended since
-    /// before the partitions were chosen: what comes to one that was not is missed by nobody.
+    /// What an earlier fetch of the session left behind, if it still stands for all of its partitions. It counts what
+    /// is appended since before the partitions were chosen: what comes to one that was not is missed by nobody.
     pub wait: Option<PlannedWait>,
     kind: Kind,
 }
@@ -117,13 +117,13 @@ impl Held {
 struct Entries {
     by_id: HashMap<i32, Held>,
     weight: usize,
-    /// Before this no session gives way to one of that size or a smaller one: a search that found none is not repeated for each client that
-    /// comes in vain.
+    /// Before this no session gives way to one of that size or a smaller one: a search that found none is not repeated
+    /// for each client that comes in vain.
     in_vain: (u64, usize),
 }
 
-/// All sessions of a broker. A fetch of a session whose partitions stay the same reads the table; only what makes, grows or ends a session
-/// excludes others.
+/// All sessions of a broker. A fetch of a session whose partitions stay the same reads the table; only what makes,
+/// grows or ends a session excludes others.
 pub struct SessionCache {
     slots: usize,
     weight_max: usize,
@@ -184,7 +184,8 @@ impl SessionCache {
         Ok(FetchPlan { partitions, wait, kind: Kind::Incremental(session) })
     }
 
-    /// Decides what of the answer is sent, and remembers what the client knows after it. `looked_at` are the partitions of the last look.
+    /// Decides what of the answer is sent, and remembers what the client knows after it. `looked_at` are the partitions
+    /// of the last look.
     pub fn finish(
         &self,
         plan: &FetchPlan,
@@ -334,8 +335,8 @@ impl Entries {
         Some(gone)
     }
 
-    /// Makes room within the limits, in number and weight, for a session of so many partitions and such a weight, if that can be done. What
-    /// had to go is put into `gone`.
+    /// Makes room within the limits, in number and weight, for a session of so many partitions and such a weight, if
+    /// that can be done. What had to go is put into `gone`.
     fn make_room(
         &mut self,
         (slots, weight_max): (usize, usize),

@@ -110,7 +110,8 @@ impl Cached {
             || answer.log_start != self.log_start
     }
 
-    /// Remembers what a look saw. Says whether it saw another partition than the look before, which is to be registered with.
+    /// Remembers what a look saw. Says whether it saw another partition than the look before, which is to be registered
+    /// with.
     fn saw(&mut self, answer: &Answered) -> bool {
         self.quiet_at = None;
         let Some(seen) = &answer.seen else { return false };
@@ -253,8 +254,8 @@ impl Session {
     }
 }
 
-/// The partition of a key. A client names its partitions in the order in which it named them before, and looks follow it: `guess`, the place
-/// behind the one that was found last, nearly always saves the hash.
+/// The partition of a key. A client names its partitions in the order in which it named them before, and looks follow
+/// it: `guess`, the place behind the one that was found last, nearly always saves the hash.
 fn find<'p>(
     partitions: &'p mut IndexMap<PartitionKey, Cached>,
     guess: &mut usize,

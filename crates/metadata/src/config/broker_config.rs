@@ -109,8 +109,8 @@ impl BrokerConfig {
         Ok(config)
     }
 
-    /// Says what clients are told, complete (real ports, no empty hosts), once the listeners are bound. Stays through changes
-    /// made while running.
+    /// Says what clients are told, complete (real ports, no empty hosts), once the listeners are bound. Stays through
+    /// changes made while running.
     pub fn advertise(&mut self, listeners: Vec<Listener>) {
         let text: Vec<String> = listeners.iter().map(ToString::to_string).collect();
         self.fixed.insert("advertised.listeners".to_string(), text.join(","));
@@ -130,8 +130,9 @@ impl BrokerConfig {
         value.map(|value| definition.parse(value)).transpose().map(|_| ())
     }
 
-    /// Whether a running node with this configuration may take the new value, as Kafka judges it: pools of threads at most double
-    /// or halve in one step, and somebody may connect. Records are left in memory only where that is forced.
+    /// Whether a running node with this configuration may take the new value, as Kafka judges it: pools of threads at
+    /// most double or halve in one step, and somebody may connect. Records are left in memory only where that is
+    /// forced.
     pub fn check_change(&self, key: &str, value: Option<&str>) -> Result<(), ConfigError> {
         if key == DURABILITY {
             return durability::check_default(value, self.log.memory_forced);

@@ -54,7 +54,8 @@ impl Durability {
         }
     }
 
-    /// What a topic has that asks for this. `memory` does not apply where it is not allowed, however it got into the settings.
+    /// What a topic has that asks for this. `memory` does not apply where it is not allowed, however it got into the
+    /// settings.
     pub fn applied_to(self, topic: &str, broker: &BrokerConfig) -> Durability {
         match self {
             Durability::Memory if !broker.log.memory_forced || is_never_in_memory(topic) => Durability::Os,

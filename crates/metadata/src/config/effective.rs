@@ -60,7 +60,8 @@ pub struct ConfigEntry {
     pub documentation: &'static str,
 }
 
-/// All settings of a topic with these overrides, sorted by name. A durability that is set and may not apply is not shown as the value.
+/// All settings of a topic with these overrides, sorted by name. A durability that is set and may not apply is not
+/// shown as the value.
 pub fn topic_config_entries(
     topic: &str,
     overrides: &BTreeMap<String, String>,

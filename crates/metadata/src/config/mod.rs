@@ -1,4 +1,5 @@
-//! Every configuration key: Kafka's topic settings, Kafka's server properties, and ours, each in one table (`table.rs`).
+//! Every configuration key: Kafka's topic settings, Kafka's server properties, and ours, each in one table
+//! (`table.rs`).
 //!
 //! A topic setting has the value of the topic, else what the server properties it is a synonym of say, else the
 //! default. A server property has the value set while running for this broker, else the one set for the cluster, else

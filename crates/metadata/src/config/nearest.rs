@@ -9,8 +9,9 @@ const WRONG_LETTERS_MAX: usize = 3;
 
 /// The server property that `key` most likely means; `None` when no name is close.
 ///
-/// Case, `_` and `-` do not count. A topic setting means the server property that it falls back to, and one of ours may lack its
-/// `mainstem.`. Otherwise a sixth of the letters may be wrong, at most three: missing, too many, replaced, or swapped with a neighbour.
+/// Case, `_` and `-` do not count. A topic setting means the server property that it falls back to, and one of ours may
+/// lack its `mainstem.`. Otherwise a sixth of the letters may be wrong, at most three: missing, too many, replaced, or
+/// swapped with a neighbour.
 pub fn nearest_setting(key: &str) -> Option<&'static str> {
     let wanted: Vec<char> = key
         .chars()
@@ -38,7 +39,8 @@ fn closest(wanted: &[char]) -> Option<&'static str> {
     broker_config_definitions().iter().filter_map(|row| with_distance(row.name)).min().map(|(_, name)| name)
 }
 
-/// How many letters have to be added, removed, replaced or swapped with their neighbour to get from one word to the other.
+/// How many letters have to be added, removed, replaced or swapped with their neighbour to get from one word to the
+/// other.
 fn wrong_letters(from: &[char], to: &[char]) -> usize {
     let mut before_last = vec![0; to.len() + 1];
     let mut last: Vec<usize> = (0..=to.len()).collect();

@@ -1,5 +1,5 @@
-//! The table of topic settings and the table of server properties: Kafka 4.4's and ours. They are data (`settings/*.txt` beside this
-//! crate's `src`), which `build.rs` turns into the statics that are included here.
+//! The table of topic settings and the table of server properties: Kafka 4.4's and ours. They are data
+//! (`settings/*.txt` beside this crate's `src`), which `build.rs` turns into the statics that are included here.
 
 use super::definition::{ConfigDefinition, ConfigKind, Effect, Synonym, UpdateMode, Validator};
 

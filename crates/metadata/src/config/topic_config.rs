@@ -133,7 +133,8 @@ impl TopicConfig {
         Ok(TopicConfig { cleanup_compact: resolved.cleanup_compact && can_compact, ..resolved })
     }
 
-    /// Checks overrides of a topic as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no contradiction.
+    /// Checks overrides of a topic as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no
+    /// contradiction.
     pub fn validate(
         topic: &str,
         overrides: &BTreeMap<String, String>,

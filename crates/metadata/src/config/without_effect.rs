@@ -1,5 +1,5 @@
-//! Why a setting of Kafka's is accepted and nothing is done with it: the reasons of `settings/without_effect.txt`, which hold for whole
-//! names, or for beginnings that end with `*`. `docs/compatibility.md` lists all of them.
+//! Why a setting of Kafka's is accepted and nothing is done with it: the reasons of `settings/without_effect.txt`,
+//! which hold for whole names, or for beginnings that end with `*`. `docs/compatibility.md` lists all of them.
 
 use super::table::WITHOUT_EFFECT;
 

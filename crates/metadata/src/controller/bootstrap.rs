@@ -23,8 +23,9 @@ pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
     bootstrap_records_of(format_records())
 }
 
-/// What the first start of a cluster appends: the records that the folder was formatted with (levels of features, users), and
-/// `min.insync.replicas=1` where eligible replicas are kept; in one transaction where the level of `metadata.version` has them.
+/// What the first start of a cluster appends: the records that the folder was formatted with (levels of features,
+/// users), and `min.insync.replicas=1` where eligible replicas are kept; in one transaction where the level of
+/// `metadata.version` has them.
 pub fn bootstrap_records_of(format: Vec<MetadataRecord<'static>>) -> Vec<MetadataRecord<'static>> {
     let level = |name: &str| {
         // The last one counts.

@@ -139,7 +139,8 @@ impl Controller {
         Decision { records, reply }
     }
 
-    /// As [`incremental_alter_configs`](Self::incremental_alter_configs), with the whole of what is to be set for each resource.
+    /// As [`incremental_alter_configs`](Self::incremental_alter_configs), with the whole of what is to be set for each
+    /// resource.
     pub fn replace_configs(
         &self,
         replacements: &[ConfigReplacement],

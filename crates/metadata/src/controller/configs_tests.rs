@@ -99,7 +99,8 @@ fn a_layout_is_fixed_and_compaction_belongs_to_one() {
     assert!(error(&controller, plain(&both)).to_string().contains("mainstem.layout=partition only"));
 }
 
-/// What DescribeConfigs says about the layout of `plain` on this broker: its value, and whether the topic itself has it.
+/// What DescribeConfigs says about the layout of `plain` on this broker: its value, and whether the topic itself has
+/// it.
 fn described_layout(controller: &Controller, broker: &BrokerConfig) -> (String, bool) {
     let overrides = controller.image().topic_configs("plain");
     let entries = crate::config::topic_config_entries("plain", overrides, broker);

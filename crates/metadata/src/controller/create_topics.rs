@@ -282,8 +282,8 @@ fn overrides(topic: &NewTopic) -> Result<BTreeMap<String, String>, ConfigError> 
     topic.configs.iter().map(value).collect()
 }
 
-/// Writes down the layout that the broker gives a topic that names none: it stays, whatever the broker says later. Compaction exists in
-/// one layout only.
+/// Writes down the layout that the broker gives a topic that names none: it stays, whatever the broker says later.
+/// Compaction exists in one layout only.
 fn fix_layout(topic: &str, overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), ConfigError> {
     let layout = broker.topics.layout;
     if layout == Layout::Partition || overrides.contains_key(LAYOUT) {

@@ -89,8 +89,8 @@ pub struct CompressError {
 
 /// Appends `input`, compressed, to `out`.
 ///
-/// `level` is that of `compression.gzip.level` (1–9, −1 is the default 6) or `compression.zstd.level` (default 3); values
-/// beyond the codec's range mean its nearest. The others have no levels here: lz4 is always the fast one.
+/// `level` is that of `compression.gzip.level` (1–9, −1 is the default 6) or `compression.zstd.level` (default 3);
+/// values beyond the codec's range mean its nearest. The others have no levels here: lz4 is always the fast one.
 pub fn compress(codec: Codec, level: Option<i32>, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressError> {
     match codec {
         Codec::None => {

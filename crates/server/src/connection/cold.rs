@@ -1,8 +1,9 @@
-//! Slices whose pages are not in memory: a thread of the pool reads them a little ahead of the socket, and gives back the pages
-//! that the reader has left behind. So who reads old records does not push out of memory what everybody reads.
+//! Slices whose pages are not in memory: a thread of the pool reads them a little ahead of the socket, and gives back
+//! the pages that the reader has left behind. So who reads old records does not push out of memory what everybody
+//! reads.
 //!
-//! Of each connection at most 8 runs of pages are remembered, of about 6 MiB each; no file stays open for it. Pages that were in memory before are
-//! never given back, save for those in gaps of up to 2 MiB between pages that were not.
+//! Of each connection at most 8 runs of pages are remembered, of about 6 MiB each; no file stays open for it. Pages
+//! that were in memory before are never given back, save for those in gaps of up to 2 MiB between pages that were not.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +52,8 @@ pub(super) struct ReadBehind {
 }
 
 impl ReadBehind {
-    /// The next piece of `slice` is about to be read from the disk. Gives the run of pages that is left behind, if there is one.
+    /// The next piece of `slice` is about to be read from the disk. Gives the run of pages that is left behind, if
+    /// there is one.
     pub fn read_on(&mut self, slice: &FileSlice) -> Option<Run> {
         let position = slice.position - slice.position % PAGE_BYTES;
         let to = slice.position + PIECE_BYTES + AHEAD_BYTES;
@@ -73,7 +75,8 @@ impl ReadBehind {
     }
 }
 
-/// Runs on a thread of the pool: reads the next piece of a slice, so that its pages are in memory, or all of a short one.
+/// Runs on a thread of the pool: reads the next piece of a slice, so that its pages are in memory, or all of a short
+/// one.
 pub(super) fn warm(slice: &FileSlice, left_behind: Option<Run>) -> Result<Warmed, SendError> {
     if let Some(run) = left_behind
         && let Some(file) = run.file.upgrade()

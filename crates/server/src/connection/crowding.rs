@@ -1,5 +1,5 @@
-//! Replies in memory that their clients do not take. As long as all connections together hold little, a slow client costs nobody
-//! anything; past the bound of the broker those go that take next to nothing.
+//! Replies in memory that their clients do not take. As long as all connections together hold little, a slow client
+//! costs nobody anything; past the bound of the broker those go that take next to nothing.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,8 @@ impl Share {
         self.next_look = None;
     }
 
-    /// Called when nothing can be done: whether the connection should go because its client does not take what others need room for.
+    /// Called when nothing can be done: whether the connection should go because its client does not take what others
+    /// need room for.
     pub fn is_in_the_way(&mut self, all: &ReplyBytes, cx: &mut Context<'_>) -> bool {
         if self.held == 0 {
             self.next_look = None;

@@ -1,8 +1,8 @@
 //! Cuts the bytes of a socket into frames, where the protocol says that they lie.
 //!
-//! Guarantees: memory grows with what was received (at most 1 MiB, or twice what is there, ahead of it); a frame is read straight into
-//! the buffer that is handed on, without a copy when its length is known or was guessed from the frames before it; an idle connection
-//! holds no buffer.
+//! Guarantees: memory grows with what was received (at most 1 MiB, or twice what is there, ahead of it); a frame is
+//! read straight into the buffer that is handed on, without a copy when its length is known or was guessed from the
+//! frames before it; an idle connection holds no buffer.
 
 use std::io;
 use std::pin::pin;
@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 
 /// What is allocated ahead of the received bytes of one frame at most, until as much has arrived.
 const STEP_BYTES: usize = 1 << 20;
-/// The least and the greatest size of a read whose frame is not known yet. Above the middle one, only frames that were really that long
-/// make the reads longer.
+/// The least and the greatest size of a read whose frame is not known yet. Above the middle one, only frames that were
+/// really that long make the reads longer.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_PLAIN_MAX: usize = 64 << 10;
 
@@ -68,8 +68,8 @@ impl Inbound {
         self.buffer = BytesMut::new();
     }
 
-    /// Reads once, so that at most `limit` bytes are in the buffer. `Ok(0)` is the end of the stream. `next` is the frame at the front, if
-    /// it is known; while it is not, `guess_long` allows a read of more than 64 KiB.
+    /// Reads once, so that at most `limit` bytes are in the buffer. `Ok(0)` is the end of the stream. `next` is the
+    /// frame at the front, if it is known; while it is not, `guess_long` allows a read of more than 64 KiB.
     pub fn poll_fill(
         &mut self,
         stream: &mut TcpStream,

@@ -1,13 +1,16 @@
 //! One connection: a single task that receives frames, has them handled, and sends the replies.
 //!
 //! Guarantees and limits:
-//! - Replies leave in the order that the protocol wants ([`Order`](mainstem_door::Order)): in that of the requests, where a request is handled when
-//!   all earlier replies have left, and only requests for which [`Protocol::may_pipeline`] holds are handled while earlier ones of their
-//!   kind wait, at most `mainstem.connection.requests.max` (64) of them; or as they are ready. Of requests that wait, 8 MiB (and the last one).
-//! - Past these bounds, and while a reply is being sent or awaited in order, at most 64 KiB are received ahead; the rest stays in the socket.
+//! - Replies leave in the order that the protocol wants ([`Order`](mainstem_door::Order)): in that of the requests,
+//!   where a request is handled when all earlier replies have left, and only requests for which
+//!   [`Protocol::may_pipeline`] holds are handled while earlier ones of their kind wait, at most
+//!   `mainstem.connection.requests.max` (64) of them; or as they are ready. Of requests that wait, 8 MiB (and the last
+//!   one).
+//! - Past these bounds, and while a reply is being sent or awaited in order, at most 64 KiB are received ahead; the
+//!   rest stays in the socket.
 //! - What the protocol sends without a request waits in its outbox while 64 KiB wait for the client to take them.
-//! - While the replies that all connections hold in memory take more than the broker's bound, those connections end whose clients take
-//!   less than 256 KiB of theirs a second and are not waiting for the disk.
+//! - While the replies that all connections hold in memory take more than the broker's bound, those connections end
+//!   whose clients take less than 256 KiB of theirs a second and are not waiting for the disk.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
 //! - A peer that leaves while it has nothing but long polls under way ends them at once.
@@ -137,7 +140,8 @@ impl<P: Protocol> Connection<P> {
         let mut stop = std::pin::pin!(reactor.watch());
         let mut registered = None;
         let end = std::future::poll_fn(|cx| {
-            // The waker of a task never changes: it is registered once, for the stop once in each phase, not in each turn.
+            // The waker of a task never changes: it is registered once, for the stop once in each phase, not in each
+            // turn.
             let mut phase = reactor.phase();
             if registered.is_none() {
                 self.outbox.watch(cx.waker());

@@ -1,9 +1,9 @@
 //! Sends replies: gathered writes for bytes, sendfile for slices of log files.
 //!
-//! Guarantees: the reactor never waits for the disk: a slice of at most 32 KiB is read without waiting or on a thread of the pool,
-//! a longer one is sent only after its pages were seen in the page cache or read by such a thread; at most one such
-//! read of a connection is under way; one call writes about 1 MiB at most. Pages that were read for a connection do not stay in memory
-//! for long ([`ReadBehind`]).
+//! Guarantees: the reactor never waits for the disk: a slice of at most 32 KiB is read without waiting or on a thread
+//! of the pool, a longer one is sent only after its pages were seen in the page cache or read by such a thread; at most
+//! one such read of a connection is under way; one call writes about 1 MiB at most. Pages that were read for a
+//! connection do not stay in memory for long ([`ReadBehind`]).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -260,7 +260,8 @@ impl Outbound {
         Ok(())
     }
 
-    /// Sends from the slice in front what is in memory. `None`: the socket takes nothing now, or the slice became bytes.
+    /// Sends from the slice in front what is in memory. `None`: the socket takes nothing now, or the slice became
+    /// bytes.
     fn send_file(&mut self, stream: &TcpStream) -> Result<Option<u64>, SendError> {
         use std::os::fd::AsFd;
         let Some(Segment::File { slice, resident }) = self.segments.front_mut() else { return Ok(None) };

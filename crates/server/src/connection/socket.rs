@@ -6,7 +6,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Tells the kernel that more follows at once, so that a header does not travel in a packet of its own. A hint that only Linux takes.
+/// Tells the kernel that more follows at once, so that a header does not travel in a packet of its own. A hint that
+/// only Linux takes.
 #[cfg(target_os = "linux")]
 const MORE: SendFlags = SendFlags::MORE;
 #[cfg(not(target_os = "linux"))]

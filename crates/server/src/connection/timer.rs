@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A large frame has this long, and a second more for each `FRAME_BYTES_PER_SECOND_MIN`, to arrive once its budget is claimed. A client
-/// that trickles cannot hold the budget.
+/// A large frame has this long, and a second more for each `FRAME_BYTES_PER_SECOND_MIN`, to arrive once its budget is
+/// claimed. A client that trickles cannot hold the budget.
 const FRAME_GRACE: Duration = Duration::from_secs(30);
 const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
@@ -43,8 +43,8 @@ impl Timer {
         self.frame_deadline = None;
     }
 
-    /// `Ready` when the connection has been without progress for too long. `suspended`: it waits for the broker, not for its
-    /// peer. `wait_deadline` ends even a wait for the broker.
+    /// `Ready` when the connection has been without progress for too long. `suspended`: it waits for the broker, not
+    /// for its peer. `wait_deadline` ends even a wait for the broker.
     pub fn poll_expired(&mut self, suspended: bool, wait_deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let due = match (suspended, self.frame_deadline) {

@@ -1,6 +1,7 @@
 //! Settings in environment variables: `MAINSTEM_` and the key in capitals, dots as underscores.
 //!
-//! A key of ours, `mainstem.durability`, may be written `MAINSTEM_DURABILITY` as well as `MAINSTEM_MAINSTEM_DURABILITY`.
+//! A key of ours, `mainstem.durability`, may be written `MAINSTEM_DURABILITY` as well as
+//! `MAINSTEM_MAINSTEM_DURABILITY`.
 
 use std::collections::HashMap;
 

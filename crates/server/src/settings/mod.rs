@@ -1,7 +1,7 @@
 //! Collects the settings of a node: file, environment, command line, later ones over earlier ones.
 //!
-//! In a `.properties` file a key that nobody knows is a warning: Kafka ignores it, and such files hold keys of authorizers, metrics
-//! reporters and vendors. Everywhere else it is an error.
+//! In a `.properties` file a key that nobody knows is a warning: Kafka ignores it, and such files hold keys of
+//! authorizers, metrics reporters and vendors. Everywhere else it is an error.
 //!
 //! Each value keeps its source, so that an error can say where it came from. What keys mean is the business of
 //! `mainstem-metadata`; here they are text.
@@ -106,7 +106,8 @@ pub struct Arguments {
 }
 
 impl Settings {
-    /// Collects everything. `environment` are all variables of the process; `known_keys` are the keys that variables can name.
+    /// Collects everything. `environment` are all variables of the process; `known_keys` are the keys that variables
+    /// can name.
     pub fn collect(
         arguments: &Arguments,
         environment: impl IntoIterator<Item = (String, String)>,

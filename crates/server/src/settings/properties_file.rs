@@ -1,9 +1,10 @@
 //! Java's `.properties` format, so that a Kafka configuration file can be used as it is.
 //!
-//! Comments begin with `#` or `!`; the key ends at `=`, `:` or a blank; a backslash at the end of a line joins the next one;
-//! `\t \n \r \f \uXXXX` are escapes, and a backslash before any other letter is dropped. A line ends at `\n`, `\r` or both; a blank
-//! is a space, a tab or a form feed. Of a key that is set twice the last value holds. All this is as in Java
-//! (`java.util.Properties.load`). The file is UTF-8; one that is not is ISO 8859-1, which Java takes every file for.
+//! Comments begin with `#` or `!`; the key ends at `=`, `:` or a blank; a backslash at the end of a line joins the next
+//! one; `\t \n \r \f \uXXXX` are escapes, and a backslash before any other letter is dropped. A line ends at `\n`, `\r`
+//! or both; a blank is a space, a tab or a form feed. Of a key that is set twice the last value holds. All this is as
+//! in Java (`java.util.Properties.load`). The file is UTF-8; one that is not is ISO 8859-1, which Java takes every file
+//! for.
 
 use super::{Entry, FileError};
 

@@ -45,7 +45,8 @@ pub(super) struct BatchFilter<'a> {
     pub(super) delete_retention_ms: i64,
     /// The newest thing known of each active producer.
     pub(super) producers: HashMap<ProducerId, LastOfProducer>,
-    /// Where the part that can be compacted ends: the last batch before it stays, so that the log end is known from the segments alone.
+    /// Where the part that can be compacted ends: the last batch before it stays, so that the log end is known from the
+    /// segments alone.
     pub(super) end: Offset,
     pub(super) counts: Counts,
     scratch: Vec<u8>,

@@ -78,8 +78,8 @@ impl<'l> CleanedSegment<'l> {
         Ok(count)
     }
 
-    /// Writes and syncs everything, the names too. `with_transactions`: there is to be a transaction index even if it is empty, because it
-    /// takes the place of one that is not.
+    /// Writes and syncs everything, the names too. `with_transactions`: there is to be a transaction index even if it
+    /// is empty, because it takes the place of one that is not.
     pub(super) fn finish(
         mut self,
         aborted: &[AbortedTransaction],
@@ -113,7 +113,8 @@ impl<'l> CleanedSegment<'l> {
     }
 }
 
-/// Removes what an attempt left. What stays all the same is removed by the next opening, or overwritten by the next attempt.
+/// Removes what an attempt left. What stays all the same is removed by the next opening, or overwritten by the next
+/// attempt.
 pub(super) fn discard(log: &PartitionLog, base: Offset) {
     for suffix in ALL_SUFFIXES {
         let path = cleaned_file(log, base, suffix);

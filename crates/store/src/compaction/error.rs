@@ -8,7 +8,8 @@ use mainstem_types::TopicPartition;
 
 use crate::error::{ReadError, StorageError};
 
-/// Why a compaction ended early. Segments that were exchanged before it stay so; unless it is `Storage`, the log goes on.
+/// Why a compaction ended early. Segments that were exchanged before it stay so; unless it is `Storage`, the log goes
+/// on.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CompactError {
     /// The log has ended with this.

@@ -21,8 +21,8 @@ pub(super) struct GroupLimits {
     pub(super) end: Offset,
 }
 
-/// Cuts the segments into groups, each small enough for one segment even if nothing goes. A segment that is too large by itself is a group of
-/// its own.
+/// Cuts the segments into groups, each small enough for one segment even if nothing goes. A segment that is too large
+/// by itself is a group of its own.
 pub(super) fn group(segments: &[Sized], limits: &GroupLimits) -> Vec<Vec<SealedSegment>> {
     let mut groups: Vec<Vec<SealedSegment>> = Vec::new();
     let mut sums = (0, 0, 0);

@@ -10,7 +10,8 @@ use super::transactions::Transactions;
 use super::{CleaningControl, CompactError};
 use crate::partition_log::SealedSegment;
 
-/// Goes through the dirty part, `first_dirty..end`, until it ends or the map is full. Records of aborted transactions count for nothing.
+/// Goes through the dirty part, `first_dirty..end`, until it ends or the map is full. Records of aborted transactions
+/// count for nothing.
 pub(super) fn build(
     pass: &Pass<'_>,
     dirty: &[SealedSegment],

@@ -2,21 +2,22 @@
 //!
 //! What is guaranteed:
 //!
-//! - A reader from the log start sees, for each key, its last record, unless that is a tombstone whose time is over. Offsets are never
-//!   given anew; where records went there are gaps.
-//! - Only whole sealed segments below the last stable offset are touched, and only what a checkpoint on the disk calls durable. The active
-//!   segment never is.
-//! - Records of aborted transactions go. A marker stays until nothing of its transaction is left, and then for `delete.retention.ms`, as
-//!   tombstones do (the delete horizon of KIP-534, in the batch). The last batch of an active producer stays, without records if need
-//!   be: its sequence is known after a loss of every snapshot.
+//! - A reader from the log start sees, for each key, its last record, unless that is a tombstone whose time is over.
+//!   Offsets are never given anew; where records went there are gaps.
+//! - Only whole sealed segments below the last stable offset are touched, and only what a checkpoint on the disk calls
+//!   durable. The active segment never is.
+//! - Records of aborted transactions go. A marker stays until nothing of its transaction is left, and then for
+//!   `delete.retention.ms`, as tombstones do (the delete horizon of KIP-534, in the batch). The last batch of an active
+//!   producer stays, without records if need be: its sequence is known after a loss of every snapshot.
 //! - A batch that loses nothing is copied byte for byte, one that loses records is rebuilt in its codec.
 //! - Appends and reads never wait for it, save for the exchange of a segment in memory and four renames.
-//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). An error of the disk, or a damaged batch,
-//!   leaves the log as it was; only when the folder's state is unknown the log ends.
+//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). An error of the disk,
+//!   or a damaged batch, leaves the log as it was; only when the folder's state is unknown the log ends.
 //!
-//! Numbers: 24 bytes of memory for each key of the part that was not compacted yet, at most `log.cleaner.dedupe.buffer.size`; what does not
-//! fit is left to the next pass. Two buffers of a part of `log.cleaner.io.buffer.size`, or of the largest batch. Small segments are
-//! put together up to `segment.bytes`, `segment.index.bytes` and 2,147,483,647 offsets.
+//! Numbers: 24 bytes of memory for each key of the part that was not compacted yet, at most
+//! `log.cleaner.dedupe.buffer.size`; what does not fit is left to the next pass. Two buffers of a part of
+//! `log.cleaner.io.buffer.size`, or of the largest batch. Small segments are put together up to `segment.bytes`,
+//! `segment.index.bytes` and 2,147,483,647 offsets.
 //!
 //! ```text
 //!                 clean │ dirty                │ too young, not stable

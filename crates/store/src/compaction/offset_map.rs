@@ -1,7 +1,8 @@
 //! From keys to the newest offset of each, in bounded memory.
 //!
-//! A key is known by its 128-bit hash (XXH3, with a seed of its own for each map), so two keys that collide would be taken for one: with a
-//! billion keys the chance is about 10⁻²¹. An open table with linear probing; nothing is ever removed.
+//! A key is known by its 128-bit hash (XXH3, with a seed of its own for each map), so two keys that collide would be
+//! taken for one: with a billion keys the chance is about 10⁻²¹. An open table with linear probing; nothing is ever
+//! removed.
 
 use mainstem_types::Offset;
 use twox_hash::XxHash3_128;
@@ -23,7 +24,8 @@ pub(super) struct OffsetMap {
 }
 
 impl OffsetMap {
-    /// Takes at most `bytes`, and less if there are only `keys` keys. At least one key finds room, and one slot stays empty.
+    /// Takes at most `bytes`, and less if there are only `keys` keys. At least one key finds room, and one slot stays
+    /// empty.
     pub(super) fn new(bytes: usize, load_factor: f64, keys: u64, seed: u64) -> Self {
         let load = if load_factor > 0.0 { load_factor.min(1.0) } else { 0.01 };
         let affordable = bytes / SLOT_BYTES;
@@ -33,8 +35,8 @@ impl OffsetMap {
         OffsetMap { slots: vec![[0; 3]; slots], used: 0, keys_max, seed, latest: Offset(-1) }
     }
 
-    /// Notes that the newest record of `key` so far is at `offset`, which is above every offset before. `false`: the map is full, and the key
-    /// is not in it.
+    /// Notes that the newest record of `key` so far is at `offset`, which is above every offset before. `false`: the
+    /// map is full, and the key is not in it.
     #[must_use]
     pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> bool {
         if self.used >= self.keys_max {

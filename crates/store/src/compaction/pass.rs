@@ -20,7 +20,8 @@ const BUFFER_BYTES_MIN: usize = 4096;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compaction {
     pub from: Offset,
-    /// Compacted up to here now: the next pass begins its map here. Below what could have been compacted when the map was full.
+    /// Compacted up to here now: the next pass begins its map here. Below what could have been compacted when the map
+    /// was full.
     pub to: Offset,
     /// Distinct keys of the dirty part.
     pub keys: usize,
@@ -45,10 +46,12 @@ pub(super) struct Pass<'a> {
 }
 
 impl PartitionLog {
-    /// Compacts what [`PartitionLog::cleanable`] found, as far as the checkpoint on the disk ([`PartitionLog::checkpointed_end`]) reaches and
-    /// the memory suffices. [`Compaction::to`] says how far that was; [`crate::DataFolder::write_checkpoint_of`] makes it durable.
+    /// Compacts what [`PartitionLog::cleanable`] found, as far as the checkpoint on the disk
+    /// ([`PartitionLog::checkpointed_end`]) reaches and the memory suffices. [`Compaction::to`] says how far that was;
+    /// [`crate::DataFolder::write_checkpoint_of`] makes it durable.
     ///
-    /// Takes long; call it where nobody waits. A crash, an error or a stop in the middle leaves a log that reads the same.
+    /// Takes long; call it where nobody waits. A crash, an error or a stop in the middle leaves a log that reads the
+    /// same.
     pub fn compact(
         &self,
         work: &Cleanable,
@@ -200,7 +203,8 @@ pub(super) fn proceed(log: &PartitionLog, control: &mut dyn CleaningControl, byt
     }
 }
 
-/// A batch whose checksum is right and whose records are wrong all the same: a producer's fault that an older broker let in.
+/// A batch whose checksum is right and whose records are wrong all the same: a producer's fault that an older broker
+/// let in.
 pub(super) fn record_error(
     pass: &Pass<'_>,
     segment: &SealedSegment,

@@ -110,7 +110,8 @@ impl PartitionLog {
     }
 }
 
-/// Where the part begins that was never compacted. What a checkpoint says outside the log is not believed: then all of it is dirty.
+/// Where the part begins that was never compacted. What a checkpoint says outside the log is not believed: then all of
+/// it is dirty.
 fn first_dirty(sealed: &Sealed) -> Offset {
     let known = sealed.cleaned_to.filter(|to| (sealed.log_start..=sealed.log_end).contains(to));
     known.unwrap_or(sealed.log_start)

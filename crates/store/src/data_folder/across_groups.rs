@@ -22,7 +22,8 @@ impl DataFolder {
             .for_each(|group| group.hide_strays_before(file.end));
     }
 
-    /// Frees the space of the deleted files of the group in a folder alone: it does not wait for what else is to be removed.
+    /// Frees the space of the deleted files of the group in a folder alone: it does not wait for what else is to be
+    /// removed.
     pub fn remove_deleted_of(&self, group: &Path) -> usize {
         let group = self.groups().into_iter().find(|one| one.folder() == group);
         group.map_or(0, |group| group.remove_due_files())

@@ -34,8 +34,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// A file that is damaged is reported and counts as absent: recovery then scans more. So does an empty one, which is reported only if
-    /// it is ours: a Kafka creates its files empty, and fills them when it has something to say.
+    /// A file that is damaged is reported and counts as absent: recovery then scans more. So does an empty one, which
+    /// is reported only if it is ours: a Kafka creates its files empty, and fills them when it has something to say.
     pub(super) fn load(fs: &dyn Fs, path: &Path, unreadable: &mut Vec<(PathBuf, String)>) -> Result<Known, OpenError> {
         let mut load = |name: &str| -> Result<OffsetsByPartition, OpenError> {
             let path = path.join(name);
@@ -177,12 +177,13 @@ impl Known {
 }
 
 impl DataFolder {
-    /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks that are given.
-    /// What they say of a folder whose log could not be opened stays, and so it does for a log that cannot be brought up to date: the
-    /// others are written all the same, and the error tells.
+    /// Writes the checkpoint files: recovery points (never above the durable end), log starts, and the high watermarks
+    /// that are given. What they say of a folder whose log could not be opened stays, and so it does for a log that
+    /// cannot be brought up to date: the others are written all the same, and the error tells.
     ///
-    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about once a minute, and
-    /// after log starts were raised. Give all logs that are open, with the metadata log. Groups write their own checkpoints.
+    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about
+    /// once a minute, and after log starts were raised. Give all logs that are open, with the metadata log. Groups
+    /// write their own checkpoints.
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let groups = self.checkpoint_groups();
         self.write_logs(logs)?;
@@ -222,8 +223,8 @@ impl DataFolder {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Brings what is said of these logs up to date, and leaves the others alone. One result a log, in their order: an error of one of them
-    /// is none of the others'.
+    /// Brings what is said of these logs up to date, and leaves the others alone. One result a log, in their order: an
+    /// error of one of them is none of the others'.
     pub fn write_checkpoints_of(&self, logs: &[(TopicLog, Offset)]) -> Vec<Result<(), Arc<OpenError>>> {
         let groups = self.write_group_log_starts(logs.iter().filter_map(|(log, _)| log.as_group_partition()));
         let mut checkpoints = self.checkpoints.lock();
@@ -266,7 +267,8 @@ impl DataFolder {
         results
     }
 
-    /// Brings what the files say of one log up to date: before it is compacted, up to its recovery point, and after that.
+    /// Brings what the files say of one log up to date: before it is compacted, up to its recovery point, and after
+    /// that.
     pub fn write_checkpoint_of(&self, log: &PartitionLog, high_watermark: Offset) -> Result<(), OpenError> {
         let mut checkpoints = self.checkpoints.lock();
         if log.is_closed() {
@@ -281,8 +283,8 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same name, and
-    /// their log start would hide the records of the new ones after a crash.
+    /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same
+    /// name, and their log start would hide the records of the new ones after a crash.
     pub(super) fn forget_in_checkpoints<'p>(
         &self,
         partitions: impl Iterator<Item = &'p TopicPartition>,

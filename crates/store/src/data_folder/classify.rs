@@ -59,8 +59,8 @@ pub struct FolderReport {
     pub parted: Vec<(PathBuf, TopicPartition, Parting)>,
     /// Entries that are neither ours nor Kafka's; left alone.
     pub unknown: Vec<PathBuf>,
-    /// Files that are empty or damaged, with the reason: `partition.metadata` of a partition, or a checkpoint file, which then counts
-    /// as absent.
+    /// Files that are empty or damaged, with the reason: `partition.metadata` of a partition, or a checkpoint file,
+    /// which then counts as absent.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -123,8 +123,9 @@ fn load_topic_id(fs: &dyn Fs, folder: &Path) -> Result<Result<Option<TopicId>, S
     })
 }
 
-/// A folder that both marks are in was left by a Kafka that stopped orderly after a crash of ours: Kafka writes its mark last, and
-/// knows nothing of `abort`. But it may also be ours, stopped between the two: then it was closed as well. So Kafka's mark decides.
+/// A folder that both marks are in was left by a Kafka that stopped orderly after a crash of ours: Kafka writes its
+/// mark last, and knows nothing of `abort`. But it may also be ours, stopped between the two: then it was closed as
+/// well. So Kafka's mark decides.
 fn stop_kind(fs: &dyn Fs, path: &Path) -> Result<StopKind, OpenError> {
     let mark = small_file::load(fs, &path.join(clean_shutdown::FILE_NAME), clean_shutdown::decode)?;
     match mark {

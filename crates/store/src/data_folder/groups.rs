@@ -6,7 +6,7 @@
 //! mainstem/….deleted                    of a deleted topic, to be removed
 //! mainstem/….stray                      of a topic that the metadata does not know; kept
 //! ```
-//! A partition stays in the group that it was created in, whatever the settings say later. The folder is created with the first group.
+//! A partition stays in the group that it was created in, whatever the settings say. The first one creates the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ impl Groups {
         for name in groups.list()? {
             let path = groups.root.join(name.folder());
             let wanted: Vec<LivePartition> = match name {
-                // Also those of other layouts now: the layout of a topic does not change, but a folder may come from elsewhere.
+                // Also those of other layouts now: a topic keeps its layout, but a folder may come from elsewhere.
                 GroupName::Shared(_) => live.iter().map(Grouped::live).collect(),
                 GroupName::Topic(id, _) => live.iter().filter(|one| one.topic_id == id).map(Grouped::live).collect(),
             };
@@ -300,13 +300,13 @@ impl DataFolder {
         }
     }
 
-    /// Takes partitions out of their groups. Nobody reads or writes them any more; their space is free at the latest by retention.
+    /// Takes partitions out of their groups. Nobody reads or writes them any more; retention frees their space.
     pub fn delete_group_partitions(&self, partitions: &[Arc<GroupPartition>]) -> Vec<Result<(), OpenError>> {
         self.groups.get().map_or_else(Vec::new, |groups| groups.delete(partitions))
     }
 
-    /// Deletes files of commit logs that no partition needs any more; gives their number. A group that an error of the disk ended stays as
-    /// it is.
+    /// Deletes files of commit logs that no partition needs any more; gives their number. A group that an error of the
+    /// disk ended stays as it is.
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
         let removed: Vec<_> = self.groups_alive().map(|group| group.remove_unneeded()).collect();
         removed.into_iter().sum()
@@ -317,8 +317,8 @@ impl DataFolder {
         self.groups_alive().find(|one| one.folder() == group).map_or(Ok(0), |group| group.remove_unneeded())
     }
 
-    /// Lets go of records of partitions that the metadata does not know, once they are older than `retention_ms` (below 0: never). Their files
-    /// go with [`DataFolder::remove_unneeded`].
+    /// Lets go of records of partitions that the metadata does not know, once they are older than `retention_ms` (below
+    /// 0: never). Their files go with [`DataFolder::remove_unneeded`].
     pub fn expire_unknown(&self, now: TimestampMs, retention_ms: i64) -> Result<(), StorageError> {
         self.groups_alive().map(|group| group.expire_strays(now, retention_ms)).fold(Ok(()), Result::and)
     }
@@ -335,7 +335,7 @@ impl DataFolder {
         }
     }
 
-    /// The oldest file of each commit log, of those that are written no more and can be deleted; what was written first comes first.
+    /// The oldest file of each commit log, if it is written no more and can be deleted; the oldest writing comes first.
     pub fn oldest_commit_log_files(&self) -> Result<Vec<OldFile>, StorageError> {
         let oldest = self.groups_alive().map(|group| group.oldest_file()).collect::<Result<Vec<_>, _>>()?;
         let mut oldest: Vec<_> = oldest.into_iter().flatten().collect();
@@ -347,7 +347,7 @@ impl DataFolder {
         self.groups().into_iter().filter(|group| group.failure().is_none())
     }
 
-    /// Writes the keys that wait for an index, and consume queues when they take too much memory. To be called about once a second.
+    /// Writes keys that wait for an index, and consume queues that take too much memory. Call it about once a second.
     pub fn write_views_of_groups(&self) {
         self.groups().iter().for_each(|group| {
             group.write_queues();

@@ -36,13 +36,15 @@ impl DataFolder {
         Ok((Arc::new(log), recovery))
     }
 
-    /// Gives a folder without a readable `partition.metadata` (of an old Kafka, or of a creation that a crash interrupted) its
-    /// topic's id, durably: from here on it cannot be taken for the folder of a later topic of the same name.
+    /// Gives a folder without a readable `partition.metadata` (of an old Kafka, or of a creation that a crash
+    /// interrupted) its topic's id, durably: from here on it cannot be taken for the folder of a later topic of the
+    /// same name.
     pub fn adopt(&self, entry: &FolderEntry, topic_id: TopicId) -> Result<(), OpenError> {
         PartitionLog::write_topic_id(self.env.fs.as_ref(), &entry.path, topic_id)
     }
 
-    /// Creates the folder of a new partition. Its name is durable when this returns; see [`PartitionLog::create`] for the rest.
+    /// Creates the folder of a new partition. Its name is durable when this returns; see [`PartitionLog::create`] for
+    /// the rest.
     pub fn create_log(
         &self,
         partition: &TopicPartition,
@@ -53,8 +55,9 @@ impl DataFolder {
         logs.pop().unwrap_or_else(|| Err(OpenError::Exists { path: self.path.clone() }))
     }
 
-    /// As [`DataFolder::create_log`] for many, with one sync of the folder for all of them. One result a partition, in their order; an
-    /// error of the whole says that none of them may be used. What was created so far stays; it is found at the next start.
+    /// As [`DataFolder::create_log`] for many, with one sync of the folder for all of them. One result a partition, in
+    /// their order; an error of the whole says that none of them may be used. What was created so far stays; it is
+    /// found at the next start.
     pub fn create_logs(&self, partitions: &[NewLog]) -> Result<Vec<Result<Arc<PartitionLog>, OpenError>>, OpenError> {
         self.forget_in_checkpoints(partitions.iter().map(|(partition, ..)| partition))?;
         let create = |(partition, topic_id, config): &NewLog| {
@@ -72,7 +75,8 @@ impl DataFolder {
         self.delete_logs(&[(log, delay)]).pop().unwrap_or(Ok(()))
     }
 
-    /// As [`DataFolder::delete_log`] for many, with one sync of the folder for all of them. One result a log, in their order.
+    /// As [`DataFolder::delete_log`] for many, with one sync of the folder for all of them. One result a log, in their
+    /// order.
     pub fn delete_logs(&self, logs: &[(&PartitionLog, Duration)]) -> Vec<Result<(), OpenError>> {
         let renamed: Vec<_> = logs
             .iter()
@@ -98,7 +102,8 @@ impl DataFolder {
         self.leave(&entry.path, &entry.partition, delay)
     }
 
-    /// Parks a folder whose topic the metadata does not know: renames it to `…-stray`. Gives the new path. Nothing in it is touched.
+    /// Parks a folder whose topic the metadata does not know: renames it to `…-stray`. Gives the new path. Nothing in
+    /// it is touched.
     pub fn park_stray(&self, entry: &FolderEntry) -> Result<PathBuf, OpenError> {
         let parked = self.part(&entry.path, &entry.partition, Parting::Stray)?;
         tracing::warn!(
@@ -131,8 +136,8 @@ impl DataFolder {
         Ok(to)
     }
 
-    /// Removes `-delete` folders whose delay is over (those found at the start: at once); gives their number. Slow; call it where nobody waits.
-    /// What cannot be removed is tried again by the next call.
+    /// Removes `-delete` folders whose delay is over (those found at the start: at once); gives their number. Slow;
+    /// call it where nobody waits. What cannot be removed is tried again by the next call.
     pub fn remove_due(&self) -> usize {
         self.remove(&Removal::due())
     }

@@ -1,7 +1,8 @@
 //! The data folder: one process, many logs, the checkpoints over them.
 //!
-//! Order at the start: lock, `abort` written, `.kafka_cleanshutdown` removed, both durable before a log is touched. Order at the end: logs
-//! closed, checkpoints written, `.kafka_cleanshutdown` written, `abort` removed. So a crash at any point is seen as one.
+//! Order at the start: lock, `abort` written, `.kafka_cleanshutdown` removed, both durable before a log is touched.
+//! Order at the end: logs closed, checkpoints written, `.kafka_cleanshutdown` written, `abort` removed. So a crash at
+//! any point is seen as one.
 
 mod across_groups;
 mod checkpoints;
@@ -98,13 +99,15 @@ impl DataFolder {
         &self.env
     }
 
-    /// `meta.properties`; `None` in a new folder. An empty or damaged one is an error: whose folder it is must not be guessed.
+    /// `meta.properties`; `None` in a new folder. An empty or damaged one is an error: whose folder it is must not be
+    /// guessed.
     pub fn meta_properties(&self) -> Result<Option<MetaProperties>, OpenError> {
         let path = self.path.join(META_PROPERTIES);
         small_file::load(self.env.fs.as_ref(), &path, meta_properties::decode)?.required(&path)
     }
 
-    /// Writes `meta.properties`, durably. What formats a new folder, so it says in `checkpoint` which format that is, too.
+    /// Writes `meta.properties`, durably. What formats a new folder, so it says in `checkpoint` which format that is,
+    /// too.
     pub fn write_meta_properties(&self, properties: &MetaProperties) -> Result<(), OpenError> {
         let fs = self.env.fs.as_ref();
         let format = self.path.join(checkpoint::FILE_NAME);
@@ -122,7 +125,8 @@ impl DataFolder {
         Ok(self.env.fs.exists(&metadata).map_err(io_error(&metadata))? || self.has_segments(&folder)?)
     }
 
-    /// Undoes what [`DataFolder::open`] did to the marks: for a start that is given up before any log was touched. Durable when it returns.
+    /// Undoes what [`DataFolder::open`] did to the marks: for a start that is given up before any log was touched.
+    /// Durable when it returns.
     pub fn give_back(&self, found: &FolderReport) -> Result<(), OpenError> {
         match found.stop {
             StopKind::Clean { broker_epoch } => self.write_mark(broker_epoch)?,
@@ -187,8 +191,8 @@ impl DataFolder {
         self.env.fs.total_space(&self.path)
     }
 
-    /// Closes every log and all groups, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch, then removes `abort`. Logs come with
-    /// their high watermarks, the metadata log among them.
+    /// Closes every log and all groups, writes the checkpoints, then `.kafka_cleanshutdown` with the broker's epoch,
+    /// then removes `abort`. Logs come with their high watermarks, the metadata log among them.
     ///
     /// If a log cannot be closed the others are, the folder stays marked as unclean, and the error says why.
     pub fn close(&self, logs: &[(Arc<PartitionLog>, Offset)], broker_epoch: i64) -> Result<(), OpenError> {
@@ -197,8 +201,8 @@ impl DataFolder {
         self.remove_abort()
     }
 
-    /// As [`DataFolder::close`], of a folder with logs that nobody has recovered: what was recovered needs no further look, and the folder
-    /// stays marked as unclean for the sake of the others.
+    /// As [`DataFolder::close`], of a folder with logs that nobody has recovered: what was recovered needs no further
+    /// look, and the folder stays marked as unclean for the sake of the others.
     pub fn close_unfinished(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let mut failed = None;
         for ((log, _), closed) in logs.iter().zip(parallel::map(logs, |(log, _)| log.close())) {
@@ -227,8 +231,9 @@ impl DataFolder {
     }
 }
 
-/// Writes `abort` and removes the mark of an orderly stop. One sync for both names: with either of them lost the other one, or the
-/// absence of both, still says "unclean" as long as no log was touched. What `abort` holds is for people, so it needs no sync.
+/// Writes `abort` and removes the mark of an orderly stop. One sync for both names: with either of them lost the other
+/// one, or the absence of both, still says "unclean" as long as no log was touched. What `abort` holds is for people,
+/// so it needs no sync.
 fn mark_in_use(env: &StoreEnv, path: &Path) -> Result<(), OpenError> {
     let fs = env.fs.as_ref();
     let abort = path.join(lock::ABORT_FILE_NAME);

@@ -1,4 +1,5 @@
-//! A little space of the disk that is the broker's own: a start writes a few records, and must be able to when somebody else took the rest.
+//! A little space of the disk that is the broker's own: a start writes a few records, and must be able to when somebody
+//! else took the rest.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `checkpoint`: up to where each view of a journal is durable, and the least of them over each journal it covers.
 //!
-//! Text: `version 1`, `generation N`, then a line `position name` for each view, sorted by name, and last `crc32c` of all bytes before
-//! that line. Replaced as a whole; the previous generation stays beside it as `checkpoint.old`.
+//! Text: `version 1`, `generation N`, then a line `position name` for each view, sorted by name, and last `crc32c` of
+//! all bytes before that line. Replaced as a whole; the previous generation stays beside it as `checkpoint.old`.
 
 use super::{FormatError, line_error, text};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! One entry of a commit log: a header of 32 bytes, then a RecordBatch; or a blank, which says that its file ends here.
 //!
-//! The header's checksum covers the header and those fields of the batch that the batch's own checksum leaves out (base offset, length,
-//! leader epoch, format, the checksum itself): an entry with both checksums right is right in every byte.
+//! The header's checksum covers the header and those fields of the batch that the batch's own checksum leaves out (base
+//! offset, length, leader epoch, format, the checksum itself): an entry with both checksums right is right in every
+//! byte.
 
 use super::array;
 use mainstem_record::{BatchView, FramingError, HEADER_SIZE as BATCH_HEADER_SIZE};

@@ -1,7 +1,7 @@
 //! `checkpoint` of a partition group: up to where its views are on the disk, and the state of each partition.
 //!
-//! Everything before the position was durable when the file was written: the commit log, the consume queues, the key index. A partition's
-//! state may be newer than the position, never newer than what was durable.
+//! Everything before the position was durable when the file was written: the commit log, the consume queues, the key
+//! index. A partition's state may be newer than the position, never newer than what was durable.
 
 use super::epoch_checkpoint::EpochEntry;
 use super::producer_snapshot::{self, ProducerSnapshotEntry};

@@ -1,5 +1,5 @@
-//! `log-starts` of a partition group: what its checkpoint need not tell yet. Where partitions begin since records were deleted, and which ones
-//! are gone with their topics.
+//! `log-starts` of a partition group: what its checkpoint need not tell yet. Where partitions begin since records were
+//! deleted, and which ones are gone with their topics.
 
 use std::collections::BTreeMap;
 

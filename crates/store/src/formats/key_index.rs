@@ -1,4 +1,5 @@
-//! The parts of an index file for look-ups by key: RocketMQ's layout. A header, a table of slots, entries that are chained newest first.
+//! The parts of an index file for look-ups by key: RocketMQ's layout. A header, a table of slots, entries that are
+//! chained newest first.
 //!
 //! ```text
 //! header 40 │ slots × 4 │ entries × 20 (entry 0 is not used)

@@ -1,5 +1,5 @@
-//! `.lock` and `abort`: who holds the folder, and that it was not let go orderly. One line of text, for people: the process id.
-//! What counts is the lock on the first and the presence of the second, so every content is accepted.
+//! `.lock` and `abort`: who holds the folder, and that it was not let go orderly. One line of text, for people: the
+//! process id. What counts is the lock on the first and the presence of the second, so every content is accepted.
 
 /// Held with an exclusive lock by the process that uses the folder.
 pub const LOCK_FILE_NAME: &str = ".lock";

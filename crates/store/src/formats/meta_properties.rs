@@ -1,4 +1,5 @@
-//! `meta.properties`: whose data folder this is. A Java properties file with `version=1`, `cluster.id`, `node.id`, `directory.id`.
+//! `meta.properties`: whose data folder this is. A Java properties file with `version=1`, `cluster.id`, `node.id`,
+//! `directory.id`.
 
 use super::{FormatError, line_error, text};
 use mainstem_types::{NodeId, TopicId};

@@ -1,7 +1,7 @@
 //! The persisted structures, one a file: layout constants, encode, decode, and a property test.
 //!
-//! Nothing here does IO. Every decoder takes arbitrary bytes, never panics, and never allocates more than a small multiple of the
-//! bytes it was given. The byte tables are drawn in `docs/formats/`.
+//! Nothing here does IO. Every decoder takes arbitrary bytes, never panics, and never allocates more than a small
+//! multiple of the bytes it was given. The byte tables are drawn in `docs/formats/`.
 
 pub mod checkpoint;
 pub mod clean_shutdown;

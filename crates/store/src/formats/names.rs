@@ -1,7 +1,8 @@
 //! Names of files and folders, as Kafka forms them.
 //!
-//! A file of a segment begins with the segment's base offset in 20 digits, a partition's folder is `<topic>-<partition>`, and
-//! folders on the way out end in `.<32 hex digits>-delete` or `-stray`. No folder name is longer than 255 bytes.
+//! A file of a segment begins with the segment's base offset in 20 digits, a partition's folder is
+//! `<topic>-<partition>`, and folders on the way out end in `.<32 hex digits>-delete` or `-stray`. No folder name is
+//! longer than 255 bytes.
 
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicPartition};
 
@@ -95,8 +96,9 @@ fn parse_partition(name: &str) -> Option<TopicPartition> {
     plain.then(|| TopicPartition::new(topic, PartitionIndex(number)))
 }
 
-/// The name a folder gets before its files are removed or parked: `<topic>-<partition>.<id><suffix>`. The topic is cut where the name
-/// would pass 255 bytes. `id` is random, so that a topic can be created and deleted again while the old folder still waits.
+/// The name a folder gets before its files are removed or parked: `<topic>-<partition>.<id><suffix>`. The topic is cut
+/// where the name would pass 255 bytes. `id` is random, so that a topic can be created and deleted again while the old
+/// folder still waits.
 pub fn parted_folder(partition: &TopicPartition, parting: Parting, id: u128) -> String {
     let tail = format!("-{}.{id:032x}{}", partition.partition, parting.suffix());
     let room = NAME_BYTES_MAX - tail.len();

@@ -43,7 +43,8 @@ fn parse_entry(line: &str) -> Option<(TopicPartition, Offset)> {
     words.next().is_none().then(|| (TopicPartition::new(topic, PartitionIndex(partition)), Offset(offset)))
 }
 
-/// Reads the two head lines of a checkpoint text and hands every further line, with its number, to `entry`. Gives the stated count.
+/// Reads the two head lines of a checkpoint text and hands every further line, with its number, to `entry`. Gives the
+/// stated count.
 pub(super) fn lines(
     what: &'static str,
     text: &str,

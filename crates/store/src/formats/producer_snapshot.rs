@@ -1,4 +1,5 @@
-//! `<20-digit offset>.snapshot`: the state of every producer of the partition as it was before the record at that offset.
+//! `<20-digit offset>.snapshot`: the state of every producer of the partition as it was before the record at that
+//! offset.
 
 use super::{FormatError, array};
 use mainstem_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};

@@ -1,5 +1,6 @@
-//! `__cluster_metadata-0/quorum-state`: the vote and the leader of the metadata log. JSON of Kafka's QuorumStateData with
-//! `data_version` 0 (static voters) or 1 (`kraft.version` 1 and up: no voters here, but a directory id with the vote).
+//! `__cluster_metadata-0/quorum-state`: the vote and the leader of the metadata log. JSON of Kafka's QuorumStateData
+//! with `data_version` 0 (static voters) or 1 (`kraft.version` 1 and up: no voters here, but a directory id with the
+//! vote).
 
 use super::{FormatError, text};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, TopicId};

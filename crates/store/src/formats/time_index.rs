@@ -1,5 +1,5 @@
-//! `<20-digit base offset>.timeindex`: the largest timestamp so far, one entry beside each offset index entry that raised it, and
-//! one when the segment stops being active.
+//! `<20-digit base offset>.timeindex`: the largest timestamp so far, one entry beside each offset index entry that
+//! raised it, and one when the segment stops being active.
 
 use super::array;
 
@@ -7,7 +7,8 @@ use super::array;
 pub const ENTRY_SIZE: usize = RELATIVE_OFFSET_AT + 4;
 const RELATIVE_OFFSET_AT: usize = 8;
 
-/// No record of this segment up to and including `relative_offset` (of the last record of its batch) has a timestamp above `timestamp_ms`.
+/// No record of this segment up to and including `relative_offset` (of the last record of its batch) has a timestamp
+/// above `timestamp_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeIndexEntry {
     pub timestamp_ms: i64,

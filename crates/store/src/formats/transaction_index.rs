@@ -1,5 +1,5 @@
-//! `<20-digit base offset>.txnindex`: the aborted transactions whose abort marker lies in the segment. The file exists only when there
-//! is one.
+//! `<20-digit base offset>.txnindex`: the aborted transactions whose abort marker lies in the segment. The file exists
+//! only when there is one.
 
 use super::{FormatError, array};
 use mainstem_types::{Offset, ProducerId};
@@ -21,7 +21,8 @@ pub struct AbortedTransaction {
     pub first_offset: Offset,
     /// Offset of the abort marker.
     pub last_offset: Offset,
-    /// The last stable offset right after the marker: nothing below it belongs to a transaction that was still open then.
+    /// The last stable offset right after the marker: nothing below it belongs to a transaction that was still open
+    /// then.
     pub last_stable_offset: Offset,
 }
 
@@ -68,7 +69,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<AbortedTransaction>, FormatError> {
     Ok(entries)
 }
 
-/// The entries before the first that cannot be one: what a power cut left of a file that had been durable up to somewhere.
+/// The entries before the first that cannot be one: what a power cut left of a file that had been durable up to
+/// somewhere.
 pub fn decode_front(bytes: &[u8]) -> Vec<AbortedTransaction> {
     let mut entries: Vec<AbortedTransaction> = Vec::new();
     for chunk in bytes.chunks_exact(ENTRY_SIZE) {

@@ -1,4 +1,5 @@
-//! Appending: the batch is checked and looked through before any lock is taken; partitions wait for each other for the write alone.
+//! Appending: the batch is checked and looked through before any lock is taken; partitions wait for each other for the
+//! write alone.
 
 use bytes::Bytes;
 use mainstem_env::is_disk_full;
@@ -40,9 +41,10 @@ pub(super) struct Written {
 impl GroupPartition {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
-    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
-    /// memory, and a read sees them; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener
-    /// tells. The batch may be acknowledged when [`GroupPartition::ends`] says so.
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with
+    /// `mainstem.durability=memory` in the journal's memory, and a read sees them; with `disk` and with
+    /// `flush.messages` reached, a sync was also asked for, and the durable listener tells. The batch may be
+    /// acknowledged when [`GroupPartition::ends`] says so.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         self.make_room_for_queue()?;
@@ -134,8 +136,8 @@ impl GroupPartition {
         }
     }
 
-    /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the log start, and
-    /// which views have to be written because nobody else does it in time.
+    /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the
+    /// log start, and which views have to be written because nobody else does it in time.
     pub(super) fn observe(
         &self,
         written: Written,
@@ -147,8 +149,9 @@ impl GroupPartition {
         state.observe(&header, marker, &placed, inspected);
         let queue = self.core.env.queues.is_write_overdue(self.core.options.queue_bytes, state.queue.bytes());
         let log_start = state.log_start;
-        // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log end, so either of
-        // the two covers this append. In the same way what went to memory is written out if they do not say `memory` any more.
+        // The settings as they are now: whoever changes them to `disk` then asks for a sync of everything up to the log
+        // end, so either of the two covers this append. In the same way what went to memory is written out if they do
+        // not say `memory` any more.
         let config = self.config.load();
         let many = self.durability.hold(header.base_offset, state.next_offset, config.flush_messages);
         let due = many || config.durability == Durability::Disk;
@@ -164,7 +167,8 @@ impl GroupPartition {
         Ok((log_start, Due { index, queue }))
     }
 
-    /// Where queues take much more memory than they may, the disk had no room for them for long: an append makes some, or is refused.
+    /// Where queues take much more memory than they may, the disk had no room for them for long: an append makes some,
+    /// or is refused.
     pub(super) fn make_room_for_queue(&self) -> Result<(), AppendError> {
         if !self.core.env.queues.is_exhausted(self.core.options.queue_bytes) {
             return Ok(());

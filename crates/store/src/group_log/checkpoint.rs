@@ -1,7 +1,8 @@
 //! Writing down up to where the views are on the disk.
 //!
-//! The position is taken first, then the state of each partition, then everything is made durable, then the file is written: so no entry
-//! before the position is missing in a state, and no state tells of an entry that is not durable. Appends go on meanwhile.
+//! The position is taken first, then the state of each partition, then everything is made durable, then the file is
+//! written: so no entry before the position is missing in a state, and no state tells of an entry that is not durable.
+//! Appends go on meanwhile.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,8 +26,8 @@ pub(super) struct Last {
 }
 
 impl GroupLog {
-    /// Makes everything durable and writes the checkpoint, unless it would say the same again. Syncs many files: call it where nobody
-    /// waits, about once a minute. A full disk is an error that ends nothing.
+    /// Makes everything durable and writes the checkpoint, unless it would say the same again. Syncs many files: call
+    /// it where nobody waits, about once a minute. A full disk is an error that ends nothing.
     pub fn checkpoint(&self) -> Result<(), StorageError> {
         match self.checkpoint_with(&mut self.checkpointing.lock()) {
             Err(_) if self.core.has_left() => Ok(()),
@@ -77,7 +78,8 @@ impl GroupLog {
             }
             // After the state was taken: the files have all that it tells of, and what was appended since.
             let mut folder = partition.queue_folder.lock();
-            // Its topic was deleted meanwhile: the queue is gone, and the folder may be that of another topic of the name by now.
+            // Its topic was deleted meanwhile: the queue is gone, and the folder may be that of another topic of the
+            // name by now.
             if folder.is_gone() {
                 states.pop();
                 continue;
@@ -169,7 +171,8 @@ impl GroupLog {
         }
     }
 
-    /// Refuses appends and reads from now on, makes everything durable and writes the checkpoint: the next open then scans nothing.
+    /// Refuses appends and reads from now on, makes everything durable and writes the checkpoint: the next open then
+    /// scans nothing.
     pub fn close(&self) -> Result<(), StorageError> {
         let mut last = self.checkpointing.lock();
         for partition in self.partitions() {

@@ -4,8 +4,8 @@
 //! file 0                       file 1 (its name: the size of file 0)
 //! │ entry │ entry │ blank … │ │ entry │ entry │
 //! ```
-//! A position is that of an entry in all files together. A file ends with a blank whose length reaches to where the next file begins; the
-//! bytes behind the blank's header are never written.
+//! A position is that of an entry in all files together. A file ends with a blank whose length reaches to where the
+//! next file begins; the bytes behind the blank's header are never written.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ const ENTRY_BYTES_MAX: usize = 1 << 31;
 pub(crate) struct CommitLog {
     pub(crate) journal: Arc<Journal>,
     file_bytes: u64,
-    /// Held across the write of an entry, which decides the order of positions. `Some`: the last file is full, the next begins there.
+    /// Held across the write of an entry, which decides the order of positions. `Some`: the last file is full, the next
+    /// begins there.
     next_segment: Mutex<Option<u64>>,
 }
 

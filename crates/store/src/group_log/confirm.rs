@@ -1,8 +1,9 @@
 //! What a consume queue says is confirmed by the commit log before it is served: a queue is a view without checksums.
 //!
-//! The head of each entry tells whose it is, how long it is, and which offsets it has, under a checksum. Where the two do not agree, either
-//! may be damaged: the commit log is gone through from the file on in which the offset lies. That is slow, but right: what is whole is
-//! found, and what is not there is lost. Lost offsets are remembered, up to [`LOST_MAX`] ranges of a partition.
+//! The head of each entry tells whose it is, how long it is, and which offsets it has, under a checksum. Where the two
+//! do not agree, either may be damaged: the commit log is gone through from the file on in which the offset lies. That
+//! is slow, but right: what is whole is found, and what is not there is lost. Lost offsets are remembered, up to
+//! [`LOST_MAX`] ranges of a partition.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -89,8 +90,8 @@ impl GroupPartition {
         }
     }
 
-    /// The whole batches that lie in `from..upper`, for a reader whom the queue led to nothing. They begin with the batch of `from`: if the
-    /// commit log has no such batch, that is an error.
+    /// The whole batches that lie in `from..upper`, for a reader whom the queue led to nothing. They begin with the
+    /// batch of `from`: if the commit log has no such batch, that is an error.
     pub(super) fn spans_despite_damage(
         &self,
         from: Offset,
@@ -131,8 +132,8 @@ impl GroupPartition {
         }
     }
 
-    /// The whole batches that lie in `from..upper`, about as many as `bytes_max` has room for, at least one; by the commit log alone. What is
-    /// damaged is passed over.
+    /// The whole batches that lie in `from..upper`, about as many as `bytes_max` has room for, at least one; by the
+    /// commit log alone. What is damaged is passed over.
     fn scan(&self, from: Offset, upper: Offset, bytes_max: u64) -> Result<Scanned, ReadError> {
         let begin = {
             let state = self.state.lock();

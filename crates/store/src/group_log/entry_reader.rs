@@ -11,7 +11,8 @@ use mainstem_types::Position;
 use super::commit_log::CommitLog;
 use crate::formats::commit_log_entry::HEADER_SIZE;
 
-/// Reads of a look that never waits; past them the look is a long one, also if all of it is in memory: about half a millisecond.
+/// Reads of a look that never waits; past them the look is a long one, also if all of it is in memory: about half a
+/// millisecond.
 pub(super) const READS_NOWAIT_MAX: u32 = 1024;
 
 /// One look at the commit log. Reads in the same file share the look-up of it.
@@ -45,7 +46,8 @@ impl EntryReader<'_> {
         read.map_err(|source| ReadError::Io { path: self.path(at), source })
     }
 
-    /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in memory.
+    /// The batch of an entry, to be sent or read later. `None`, never waiting: its file is not open, or it is not in
+    /// memory.
     pub(crate) fn batch(&mut self, position: Position, size: u32) -> Result<Option<FileSlice>, ReadError> {
         let at = self.locate(position)?.plus(HEADER_SIZE as u64);
         let len = u64::from(size) - HEADER_SIZE as u64;

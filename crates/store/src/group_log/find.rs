@@ -34,7 +34,8 @@ impl GroupPartition {
         Ok(None)
     }
 
-    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper` (exclusive).
+    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper`
+    /// (exclusive).
     pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         let newest = self.state.lock().newest_time();
         let Some(newest) = newest else { return Ok(None) };
@@ -130,8 +131,8 @@ impl GroupPartition {
         Ok(())
     }
 
-    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum is wrong has none that
-    /// could be found.
+    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum
+    /// is wrong has none that could be found.
     fn look_into(&self, span: &Span, mut look: impl FnMut(&Record<'_>) -> bool) -> Result<(), ReadError> {
         let bytes = self.core.log.batch(span.position, span.size).map_err(|error| self.unreadable(error))?;
         let Some(view) = BatchView::parse(&bytes).ok().filter(BatchView::crc_is_valid) else { return Ok(()) };

@@ -72,8 +72,8 @@ pub(super) fn storage_error(failure: &JournalFailure) -> StorageError {
 }
 
 impl Core {
-    /// Syncs the commit log on this thread; gives up to where it is durable. Where the disk is too full for what is in memory alone, that is
-    /// an error that ends nothing.
+    /// Syncs the commit log on this thread; gives up to where it is durable. Where the disk is too full for what is in
+    /// memory alone, that is an error that ends nothing.
     pub(super) fn flush(&self) -> Result<Option<Location>, StorageError> {
         self.check_alive()?;
         let end = self.log.journal.end();
@@ -117,7 +117,8 @@ impl GroupPartition {
         self.durability.end() >= offset
     }
 
-    /// `flush.ms`: asks for a sync if the oldest record that no flush covers is older than that. To be called about once a second.
+    /// `flush.ms`: asks for a sync if the oldest record that no flush covers is older than that. To be called about
+    /// once a second.
     pub fn flush_if_due(&self) {
         let flush_ms = self.config.load().flush_ms;
         if flush_ms == i64::MAX {

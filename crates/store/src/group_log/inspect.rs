@@ -27,8 +27,9 @@ pub(crate) fn topic_hash(topic: &str) -> i32 {
     continue_hash(continue_hash(0, topic), "#")
 }
 
-/// Looks through the records for what is wanted of them. Control batches have none that anybody asks for; a compressed batch that takes more than 64 MiB
-/// decompressed is not looked through: its records have no tag and are found by no key.
+/// Looks through the records for what is wanted of them. Control batches have none that anybody asks for; a compressed
+/// batch that takes more than 64 MiB decompressed is not looked through: its records have no tag and are found by no
+/// key.
 pub(crate) fn inspect(view: &BatchView<'_>, topic_hash: i32, indexing: KeyIndexing) -> Inspected {
     let mut inspected = Inspected::default();
     if view.header().attributes.is_control() {

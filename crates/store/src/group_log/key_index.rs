@@ -1,16 +1,19 @@
 //! The index by key: files with hash chains, newest record first.
 //!
-//! New keys wait in memory and are written together; a look-up writes them first, so it never misses one. What an index says is only a
-//! hint: whoever looks up reads the record and compares. So entries of records that were cut, deleted or indexed twice do no harm.
+//! New keys wait in memory and are written together; a look-up writes them first, so it never misses one. What an index
+//! says is only a hint: whoever looks up reads the record and compares. So entries of records that were cut, deleted or
+//! indexed twice do no harm.
 //!
 //! Slots are read and written page by page, the keys that wait sorted by them: the more wait, the less each costs.
 //!
-//! While the disk is full, keys wait; when too many do, those that follow are left out, and the index is behind: [`KeyIndex::missing_from`] says
-//! from where on, and whoever has the log adds them later. Until then nobody is told that there is nothing.
+//! While the disk is full, keys wait; when too many do, those that follow are left out, and the index is behind:
+//! [`KeyIndex::missing_from`] says from where on, and whoever has the log adds them later. Until then nobody is told
+//! that there is nothing.
 //!
-//! Numbers: 5,000,000 slots and 20,000,000 entries a file unless configured otherwise, 420,000,040 bytes, sparse; 65,536 keys wait, 1.5 MiB,
-//! before an append writes them itself; with so many, a key costs a quarter of a system call. At most 262,144 wait, 6 MiB, and those of one
-//! batch each thread. A look-up goes through 1,048,576 entries at most.
+//! Numbers: 5,000,000 slots and 20,000,000 entries a file unless configured otherwise, 420,000,040 bytes, sparse;
+//! 65,536 keys wait, 1.5 MiB, before an append writes them itself; with so many, a key costs a quarter of a system
+//! call. At most 262,144 wait, 6 MiB, and those of one batch each thread. A look-up goes through 1,048,576 entries at
+//! most.
 
 mod missing;
 mod waiting;
@@ -88,7 +91,8 @@ struct IndexFile {
 }
 
 impl KeyIndex {
-    /// Takes the files over that a checkpoint names. `None`: some of them are not what it says, and the index is to be made anew.
+    /// Takes the files over that a checkpoint names. `None`: some of them are not what it says, and the index is to be
+    /// made anew.
     pub(crate) fn open(
         fs: &dyn Fs,
         dir: &Path,
@@ -160,7 +164,8 @@ impl KeyIndex {
         Ok(header.map(|header| IndexFile { name, header, file: Some(file), unsynced: false }))
     }
 
-    /// Takes a file back to its first `count` entries: slots may point to later ones, of which a power cut may have taken any part.
+    /// Takes a file back to its first `count` entries: slots may point to later ones, of which a power cut may have
+    /// taken any part.
     fn restore(&self, file: &mut IndexFile, count: u32) -> io::Result<()> {
         let Some(handle) = file.file.clone() else { return Ok(()) };
         let mut slots = vec![0u8; self.size.slots as usize * SLOT_SIZE];
@@ -246,10 +251,11 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Shows the positions of records that may have a key, newest first, each once, until `visit` has enough. `false`: there may be more, the
-    /// look-up went through too many entries.
+    /// Shows the positions of records that may have a key, newest first, each once, until `visit` has enough. `false`:
+    /// there may be more, the look-up went through too many entries.
     ///
-    /// Keys that wait are written before; where the disk is full they are looked at in memory. If keys are missing, that is an error.
+    /// Keys that wait are written before; where the disk is full they are looked at in memory. If keys are missing,
+    /// that is an error.
     pub(crate) fn find(
         &self,
         fs: &dyn Fs,
@@ -285,7 +291,8 @@ impl KeyIndex {
         Ok(true)
     }
 
-    /// What is looked through without a lock: keys that wait and have the hash, newest first, and the files with the number of their entries.
+    /// What is looked through without a lock: keys that wait and have the hash, newest first, and the files with the
+    /// number of their entries.
     #[allow(clippy::type_complexity)] // reason: two lists that are of one moment.
     fn snapshot(&self, fs: &dyn Fs, hash: u32) -> io::Result<(Vec<u64>, Vec<(Arc<dyn File>, u32)>)> {
         let mut state = self.state.lock();
@@ -341,8 +348,8 @@ impl KeyIndex {
         Ok(facts)
     }
 
-    /// Takes the files out of the index whose records all lie before a position, never the one that is written. Their files are
-    /// to be removed once a checkpoint no longer names them.
+    /// Takes the files out of the index whose records all lie before a position, never the one that is written. Their
+    /// files are to be removed once a checkpoint no longer names them.
     pub(crate) fn take_before(&self, position: u64) -> Vec<PathBuf> {
         let mut state = self.state.lock();
         let gone = state.files.partition_point(|file| file.header.end_position < position);

@@ -1,8 +1,10 @@
-//! What is to be durable before the next checkpoint: log starts of DeleteRecords, and which partitions are gone with their topics.
+//! What is to be durable before the next checkpoint: log starts of DeleteRecords, and which partitions are gone with
+//! their topics.
 //!
-//! One small file, written as a whole: a checkpoint syncs the queues of all partitions, this at most the commit log. Whoever comes while
-//! it is written is served by the next write, together with all others who wait. The file only ever raises log starts, so what it says
-//! of a partition may be older than the checkpoint; it says it until two checkpoints have said it too.
+//! One small file, written as a whole: a checkpoint syncs the queues of all partitions, this at most the commit log.
+//! Whoever comes while it is written is served by the next write, together with all others who wait. The file only ever
+//! raises log starts, so what it says of a partition may be older than the checkpoint; it says it until two checkpoints
+//! have said it too.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -2,12 +2,15 @@
 //!
 //! What is guaranteed:
 //!
-//! - An append is in the page cache when it returns, and a read that follows sees it. It is durable when the partition's durable end has
-//!   passed it. Offsets of a partition are dense, and never given twice.
-//! - Only the commit log counts. Consume queues, key index, producers, epochs, time marks and shares are views of it: each is a function
-//!   of the entries up to the checkpoint and of those after it, which are read again at the start. A view that was deleted is made anew.
-//! - A partition is known by its topic's id and its index: records of a deleted topic are never seen under its name again.
-//! - The log ends where its last whole, checksummed entry ends; what lies behind is cut, durably, before the first append.
+//! - An append is in the page cache when it returns, and a read that follows sees it. It is durable when the
+//!   partition's durable end has passed it. Offsets of a partition are dense, and never given twice.
+//! - Only the commit log counts. Consume queues, key index, producers, epochs, time marks and shares are views of it:
+//!   each is a function of the entries up to the checkpoint and of those after it, which are read again at the start. A
+//!   view that was deleted is made anew.
+//! - A partition is known by its topic's id and its index: records of a deleted topic are never seen under its name
+//!   again.
+//! - The log ends where its last whole, checksummed entry ends; what lies behind is cut, durably, before the first
+//!   append.
 //! - An error of the disk is final for the whole group; a full disk refuses the one append.
 //!
 //! ```text
@@ -15,17 +18,18 @@
 //! log start ≤ durable end ≤ log end           (of each partition)
 //! ```
 //!
-//! Nobody who appends waits for the files of a view: consume queues are written by [`GroupLog::write_queues`] and for the checkpoint, from
-//! memory that is bounded for all groups of the process together (`queue_bytes`; four times as much at the very most, where the disk
-//! does not keep up).
+//! Nobody who appends waits for the files of a view: consume queues are written by [`GroupLog::write_queues`] and for
+//! the checkpoint, from memory that is bounded for all groups of the process together (`queue_bytes`; four times as
+//! much at the very most, where the disk does not keep up).
 //!
-//! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384 batches; a partition costs no file
-//! descriptor, and about 1 kB before its first append.
+//! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384
+//! batches; a partition costs no file descriptor, and about 1 kB before its first append.
 //!
-//! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to truncate) → the one of the
-//! log starts (held while their file is written) → the commit log's (held across the write of one entry) → `queue_folder` of a partition (held while files of its consume queue are written; appends
-//! only try it) → `state` of a partition (held for moments) → those of the list of partitions, the key index, the journal and the
-//! durability.
+//! Locks, in the order in which they may be taken: `checkpointing` → `appending` of a partition (several ones only to
+//! truncate) → the one of the log starts (held while their file is written) → the commit log's (held across the write
+//! of one entry) → `queue_folder` of a partition (held while files of its consume queue are written; appends only try
+//! it) → `state` of a partition (held for moments) → those of the list of partitions, the key index, the journal and
+//! the durability.
 
 mod append;
 mod checkpoint;
@@ -89,7 +93,8 @@ const COMMIT_LOG: &str = "commitlog";
 const CONSUME_QUEUE: &str = "consumequeue";
 const INDEX: &str = "index";
 
-/// The sizes of a group's files. What is on the disk tells its own size where it matters; the two of the index must stay the same.
+/// The sizes of a group's files. What is on the disk tells its own size where it matters; the two of the index must
+/// stay the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupOptions {
     /// Of a commit log file.
@@ -187,7 +192,8 @@ impl Core {
         first
     }
 
-    /// What an error in writing a view means: a full disk leaves the view to be written later, everything else ends the group.
+    /// What an error in writing a view means: a full disk leaves the view to be written later, everything else ends the
+    /// group.
     fn view_failed(&self, path: &Path, error: std::io::Error) -> Result<(), StorageError> {
         match mainstem_env::is_disk_full(&error) {
             true => Ok(()),
@@ -235,8 +241,9 @@ impl GroupLog {
         }))
     }
 
-    /// Takes partitions out of the group: nobody reads or writes them any more, their views are removed, their records go with the files
-    /// that hold them. The error says which views could not be removed; they are no part of the group either.
+    /// Takes partitions out of the group: nobody reads or writes them any more, their views are removed, their records
+    /// go with the files that hold them. The error says which views could not be removed; they are no part of the group
+    /// either.
     pub fn delete(&self, keys: &[PartitionKey]) -> Result<usize, StorageError> {
         let gone: Vec<_> = {
             let mut partitions = self.partitions.write();
@@ -261,8 +268,8 @@ impl GroupLog {
         failed.map_or(Ok(gone.len()), Err)
     }
 
-    /// To be called before the folder of a group is renamed whose topic was deleted: a checkpoint or a retention pass that is under way, or comes
-    /// later, has nothing to do.
+    /// To be called before the folder of a group is renamed whose topic was deleted: a checkpoint or a retention pass
+    /// that is under way, or comes later, has nothing to do.
     pub fn leave(&self) {
         self.core.left.store(true, Ordering::Release);
     }
@@ -282,8 +289,8 @@ impl GroupLog {
         self.core.failure()
     }
 
-    /// Writes the keys that wait for the index, so that no append has to, and adds those that were left out while the disk was full. To be
-    /// called about once a second.
+    /// Writes the keys that wait for the index, so that no append has to, and adds those that were left out while the
+    /// disk was full. To be called about once a second.
     pub fn write_keys(&self) {
         let written = self.core.index.write(self.core.fs());
         // An error of the disk ends the group, which is said where it does.
@@ -293,7 +300,8 @@ impl GroupLog {
         }
     }
 
-    /// Writes consume queues if all together take more memory than they may, so that no append has to. To be called about once a second.
+    /// Writes consume queues if all together take more memory than they may, so that no append has to. To be called
+    /// about once a second.
     pub fn write_queues(&self) {
         let (memory, limit) = (&self.core.env.queues, self.core.options.queue_bytes);
         if !memory.is_write_due(limit) {

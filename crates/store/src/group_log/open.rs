@@ -71,8 +71,9 @@ pub(super) fn load_checkpoint(fs: &dyn Fs, folder: &Path, name: &str) -> Result<
 }
 
 impl GroupLog {
-    /// Opens the group in a folder, or begins one there. Of the partitions in `live` it has those that the checkpoint names or that have
-    /// records in the commit log; the others are to be created, here or in another group. `clean`: the folder was left orderly.
+    /// Opens the group in a folder, or begins one there. Of the partitions in `live` it has those that the checkpoint
+    /// names or that have records in the commit log; the others are to be created, here or in another group. `clean`:
+    /// the folder was left orderly.
     pub fn open(
         env: &Arc<StoreEnv>,
         folder: &Path,
@@ -363,7 +364,8 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Removes queues of partitions that are not known. Their records are in the commit log, if they are still to be had.
+    /// Removes queues of partitions that are not known. Their records are in the commit log, if they are still to be
+    /// had.
     fn remove_strange_queues(&self) {
         let known: BTreeSet<(&str, String)> =
             self.live.iter().map(|live| (&*live.name.topic, live.name.partition.to_string())).collect();

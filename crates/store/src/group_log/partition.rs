@@ -217,8 +217,8 @@ impl GroupPartition {
         self.core.failure()
     }
 
-    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable with the next checkpoint of the group, or with
-    /// [`super::GroupLog::write_log_starts`]. Gives the log start.
+    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable with the next checkpoint of
+    /// the group, or with [`super::GroupLog::write_log_starts`]. Gives the log start.
     pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
         self.core.check_alive()?;
         let mut state = self.state.lock();
@@ -250,7 +250,8 @@ impl GroupPartition {
         self.write_queue_to(&mut self.queue_folder.lock())
     }
 
-    /// What is appended meanwhile waits for the next time: no lock that an append takes is held while files are written.
+    /// What is appended meanwhile waits for the next time: no lock that an append takes is held while files are
+    /// written.
     pub(super) fn write_queue_to(&self, folder: &mut QueueFolder) -> io::Result<()> {
         if folder.is_gone() {
             return Ok(());

@@ -1,9 +1,11 @@
 //! The consume queue of a partition: where the batch of each offset is.
 //!
-//! The newest entries are in memory, one run for each batch; readers look there and in the files. Nothing is written where appends are
-//! made: a queue can be made again from the commit log, so its files have to be there for a checkpoint, or when memory is short.
+//! The newest entries are in memory, one run for each batch; readers look there and in the files. Nothing is written
+//! where appends are made: a queue can be made again from the commit log, so its files have to be there for a
+//! checkpoint, or when memory is short.
 //!
-//! Numbers: a run takes 40 bytes, and 8 for each record of a batch with tags. Up to 128 runs of a queue stay that are in the files too.
+//! Numbers: a run takes 40 bytes, and 8 for each record of a batch with tags. Up to 128 runs of a queue stay that are
+//! in the files too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -142,8 +144,8 @@ impl Queue {
         self.runs.push_back(run);
     }
 
-    /// Puts the first entries that are in no file into the buffer, up to offset `end`, and gives the offset of the first of them. `None`:
-    /// there are none. Once they are in a file, [`Queue::wrote`] is to be told.
+    /// Puts the first entries that are in no file into the buffer, up to offset `end`, and gives the offset of the
+    /// first of them. `None`: there are none. Once they are in a file, [`Queue::wrote`] is to be told.
     pub(crate) fn unwritten(&self, end: Offset, buffer: &mut Vec<u8>) -> Option<i64> {
         buffer.clear();
         let end = self.end.min(end.0).min(self.written + PIECE_ENTRIES_MAX);
@@ -217,7 +219,8 @@ impl Queue {
         look
     }
 
-    /// Cuts what is in memory: the queue ends at `end` from now on. The files are to be cut where [`Queue::written`] says then.
+    /// Cuts what is in memory: the queue ends at `end` from now on. The files are to be cut where [`Queue::written`]
+    /// says then.
     pub(crate) fn truncate(&mut self, end: Offset) {
         if end.0 >= self.end {
             return;

@@ -74,8 +74,9 @@ impl QueueFiles {
         offset.max(0) / self.file_entries * self.file_entries
     }
 
-    /// Reads the entries of these offsets, of one file, into the buffer; fewer where it ends. Files stay open for the next reader.
-    /// `wait`: the disk may be waited for; else [`io::ErrorKind::WouldBlock`] if something is not in memory, or not open.
+    /// Reads the entries of these offsets, of one file, into the buffer; fewer where it ends. Files stay open for the
+    /// next reader. `wait`: the disk may be waited for; else [`io::ErrorKind::WouldBlock`] if something is not in
+    /// memory, or not open.
     pub(crate) fn read(&self, env: &StoreEnv, range: Range<i64>, wait: bool, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.clear();
         let first = self.begin_of_file(range.start);

@@ -51,8 +51,8 @@ impl QueueFolder {
         }
     }
 
-    /// Takes the files over as a queue of the offsets `start..end`, whose last entry is `last`; what is behind is cut. `false`: they do
-    /// not say so, and are to be made again.
+    /// Takes the files over as a queue of the offsets `start..end`, whose last entry is `last`; what is behind is cut.
+    /// `false`: they do not say so, and are to be made again.
     pub(crate) fn adopt(&mut self, fs: &dyn Fs, start: Offset, end: Offset, last: QueueEntry) -> io::Result<bool> {
         self.exists = self.is_of_topic(fs)?;
         if last.size > 0 {
@@ -90,7 +90,8 @@ impl QueueFolder {
         Ok(loaded.content() == Some(self.topic_id))
     }
 
-    /// The offset after the last record that the files know of before `position_end`, for a queue whose end nothing else tells.
+    /// The offset after the last record that the files know of before `position_end`, for a queue whose end nothing
+    /// else tells.
     pub(crate) fn end_by_files(&self, fs: &dyn Fs, position_end: Position) -> io::Result<Option<Offset>> {
         if !self.is_of_topic(fs)? {
             return Ok(None);
@@ -159,7 +160,8 @@ impl QueueFolder {
         Ok(())
     }
 
-    /// What is to be synced so that everything written is durable; asked again until [`QueueFolder::synced`] says that it is.
+    /// What is to be synced so that everything written is durable; asked again until [`QueueFolder::synced`] says that
+    /// it is.
     pub(crate) fn take_unsynced(&mut self) -> Option<Unsynced> {
         for first in std::mem::take(&mut self.unsynced) {
             note(&mut self.syncing.files, first);

@@ -55,7 +55,8 @@ impl QueueMemory {
         queue_bytes > self.share(limit / KEPT_PART)
     }
 
-    /// Whether a queue that takes so much is to be written at once: its writer has fallen behind, and other queues do not take more.
+    /// Whether a queue that takes so much is to be written at once: its writer has fallen behind, and other queues do
+    /// not take more.
     pub(super) fn is_write_overdue(&self, limit: usize, queue_bytes: usize) -> bool {
         let limit = limit.saturating_mul(APPENDS_WRITE_AT);
         self.bytes() >= limit && queue_bytes >= self.share(limit)

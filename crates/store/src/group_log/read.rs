@@ -1,4 +1,5 @@
-//! Reading whole batches. Small ones are copied together, neighbours in one go; large ones are slices of the commit log.
+//! Reading whole batches. Small ones are copied together, neighbours in one go; large ones are slices of the commit
+//! log.
 
 use bytes::{Bytes, BytesMut};
 use mainstem_journal::ReadError as JournalReadError;
@@ -40,8 +41,8 @@ impl GroupPartition {
         self.read_with(request, true)
     }
 
-    /// As [`GroupPartition::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the answer cannot be given
-    /// from memory.
+    /// As [`GroupPartition::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the
+    /// answer cannot be given from memory.
     pub fn read_nowait(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         self.read_with(request, false)
     }
@@ -84,8 +85,8 @@ impl GroupPartition {
         }
     }
 
-    /// The batches that lie in `from..upper` with all their offsets, the first of which may begin before `from`; about as many as
-    /// `bytes_max` has room for, at least one.
+    /// The batches that lie in `from..upper` with all their offsets, the first of which may begin before `from`; about
+    /// as many as `bytes_max` has room for, at least one.
     pub(super) fn spans(
         &self,
         from: Offset,
@@ -139,7 +140,8 @@ impl GroupPartition {
         Ok(spans)
     }
 
-    /// Reads the batches, in order, up to the first one that is not what the queue says. If that is the first of all, it is an error.
+    /// Reads the batches, in order, up to the first one that is not what the queue says. If that is the first of all,
+    /// it is an error.
     fn gather(&self, mut expected: Expected, spans: &[Span], wait: bool) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
         let mut reader = self.core.log.reader(wait);
@@ -182,8 +184,8 @@ impl GroupPartition {
         Ok(reading)
     }
 
-    /// Appends the batches of entries that lie close together to `copied`, up to the first one that is not confirmed: one read, from which
-    /// what lies between them is taken out.
+    /// Appends the batches of entries that lie close together to `copied`, up to the first one that is not confirmed:
+    /// one read, from which what lies between them is taken out.
     fn copy(
         &self,
         reader: &mut EntryReader<'_>,
@@ -233,7 +235,8 @@ impl GroupPartition {
     }
 }
 
-/// So many entries of the queue as lead to about so many bytes, if batches are as large as the partition's are on average.
+/// So many entries of the queue as lead to about so many bytes, if batches are as large as the partition's are on
+/// average.
 fn first_entries(state: &State, bytes_max: u64) -> i64 {
     let records = state.next_offset.0.saturating_sub(state.log_start.0).max(1) as u64;
     let record_bytes = (state.size_bytes() / records).max(1);

@@ -1,8 +1,8 @@
 //! Where a file of a commit log can be read again behind damage.
 //!
-//! An entry is believed if both of its checksums are right, and if entries lead from it to the end of its file: an entry inside the value of a
-//! record does not. So with several damaged places in one file what lies between two of them is not found this way; the consume queues
-//! lead to it.
+//! An entry is believed if both of its checksums are right, and if entries lead from it to the end of its file: an
+//! entry inside the value of a record does not. So with several damaged places in one file what lies between two of
+//! them is not found this way; the consume queues lead to it.
 
 use std::io;
 

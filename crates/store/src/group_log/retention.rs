@@ -1,6 +1,6 @@
-//! Retention. A partition's records go, for its readers, in the stretches that lie in one file each; a file goes when no partition has
-//! records in it that are still to be seen, or in any file before it. Where nobody has any record, the written file is ended, so that it can
-//! go as well.
+//! Retention. A partition's records go, for its readers, in the stretches that lie in one file each; a file goes when
+//! no partition has records in it that are still to be seen, or in any file before it. Where nobody has any record, the
+//! written file is ended, so that it can go as well.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::partition_log::RetentionOutcome;
 use crate::removal::Removal;
 
 impl GroupPartition {
-    /// Applies `retention.ms` and `retention.bytes` below the high watermark. Nothing is removed from the disk by this: see
-    /// [`GroupLog::remove_unneeded`].
+    /// Applies `retention.ms` and `retention.bytes` below the high watermark. Nothing is removed from the disk by this:
+    /// see [`GroupLog::remove_unneeded`].
     pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
         self.core.check_alive()?;
         let (shares, log_end) = {
@@ -31,8 +31,8 @@ impl GroupPartition {
         Ok(self.hide(&shares, count, log_end))
     }
 
-    /// Hides the records in the files of the commit log before a position, whatever the settings say, as far as the high watermark is
-    /// above them.
+    /// Hides the records in the files of the commit log before a position, whatever the settings say, as far as the
+    /// high watermark is above them.
     pub fn hide_before(&self, position: Position, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
         self.core.check_alive()?;
         let (shares, log_end) = {
@@ -126,8 +126,9 @@ impl GroupLog {
         Ok(Some(OldFile { group: self.core.folder.clone(), modified, end: Position(next.0) }))
     }
 
-    /// Deletes the files of the commit log that no partition needs, from the front, the written one too if none needs it; then what of the
-    /// views belongs to them. Writes a checkpoint before. Gives the number of files. Their space is free after [`GroupLog::remove_due_files`].
+    /// Deletes the files of the commit log that no partition needs, from the front, the written one too if none needs
+    /// it; then what of the views belongs to them. Writes a checkpoint before. Gives the number of files. Their space
+    /// is free after [`GroupLog::remove_due_files`].
     pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
         match self.remove_files() {
             Err(_) if self.core.has_left() => Ok(0),

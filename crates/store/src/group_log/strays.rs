@@ -1,8 +1,9 @@
 //! Partitions with records in the commit log that the metadata does not know.
 //!
-//! Where a part of the metadata was lost, these records are all that is left of their topics: so they keep their files as long as the broker keeps records of a topic that says nothing else, and the checkpoint tells of
-//! them. If the metadata knows them again at a later start, they are served again. Topics that were deleted are not
-//! named in it, or the log starts say so; their records keep nothing.
+//! Where a part of the metadata was lost, these records are all that is left of their topics: so they keep their files
+//! as long as the broker keeps records of a topic that says nothing else, and the checkpoint tells of them. If the
+//! metadata knows them again at a later start, they are served again. Topics that were deleted are not named in it, or
+//! the log starts say so; their records keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

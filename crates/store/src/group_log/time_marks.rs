@@ -1,9 +1,9 @@
 //! For each stretch of offsets, a time that none of its batches is newer than: where a look-up by time has to look.
 //!
-//! Numbers: a stretch begins with 256 offsets; at most 1,024 stretches are kept, then pairs of them become one and new ones twice as long. All
-//! partitions of a group together keep no more than [`GROUP_MARKS_MAX`] when a checkpoint is written: those that have most of them are
-//! thinned out. A look-up goes through one stretch, and through the one in which the log start lies. Of a long partition among 10,000 of
-//! them that is a sixteenth each.
+//! Numbers: a stretch begins with 256 offsets; at most 1,024 stretches are kept, then pairs of them become one and new
+//! ones twice as long. All partitions of a group together keep no more than [`GROUP_MARKS_MAX`] when a checkpoint is
+//! written: those that have most of them are thinned out. A look-up goes through one stretch, and through the one in
+//! which the log start lies. Of a long partition among 10,000 of them that is a sixteenth each.
 
 use crate::formats::group_checkpoint::TimeMark;
 use mainstem_types::Offset;
@@ -90,7 +90,8 @@ impl TimeMarks {
     }
 }
 
-/// How many marks a partition may keep, so that all together, which have so many, keep no more than `budget`. At least one.
+/// How many marks a partition may keep, so that all together, which have so many, keep no more than `budget`. At least
+/// one.
 pub(super) fn marks_max(counts: &[usize], budget: usize) -> usize {
     let kept = |count: usize, most: usize| {
         let mut kept = count;

@@ -28,11 +28,11 @@ impl GroupLog {
         self.core.log.end().position()
     }
 
-    /// Removes every entry at and above a position, durably, from all partitions. The position must be the start of an entry, or the end.
-    /// Gives the partitions that became shorter.
+    /// Removes every entry at and above a position, durably, from all partitions. The position must be the start of an
+    /// entry, or the end. Gives the partitions that became shorter.
     ///
-    /// Holds appends up and reads the commit log from the checkpoint on, or from its start if the checkpoint lies above. A reader that holds
-    /// a slice of what is cut gets fewer bytes.
+    /// Holds appends up and reads the commit log from the checkpoint on, or from its start if the checkpoint lies
+    /// above. A reader that holds a slice of what is cut gets fewer bytes.
     pub fn truncate_to(&self, position: Position) -> Result<Vec<Arc<GroupPartition>>, StorageError> {
         let mut last = self.checkpointing.lock();
         self.core.check_alive()?;

@@ -1,7 +1,7 @@
 //! The indexes of the active segment: what is already in the files, and what waits to be written.
 //!
-//! Numbers: at most [`PENDING_ENTRIES_MAX`] entries wait, 6 KiB of memory; they are written when there are more, when the segment is
-//! rolled, and when the log is closed. A crash before costs nothing: recovery makes them again.
+//! Numbers: at most [`PENDING_ENTRIES_MAX`] entries wait, 6 KiB of memory; they are written when there are more, when
+//! the segment is rolled, and when the log is closed. A crash before costs nothing: recovery makes them again.
 
 use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::time_index::TimeIndexEntry;
@@ -93,7 +93,8 @@ impl ActiveIndex {
         self.bytes_since_entry += header.size_in_bytes() as u64;
     }
 
-    /// Adds a time entry for the largest timestamp so far, if it is above the last entry's: beside an offset entry, and at the end.
+    /// Adds a time entry for the largest timestamp so far, if it is above the last entry's: beside an offset entry, and
+    /// at the end.
     pub(crate) fn note_largest_time(&mut self) {
         if let Some(largest) = self.largest_time.filter(|largest| largest.follows(self.times.last)) {
             self.times.push(largest);

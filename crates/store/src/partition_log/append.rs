@@ -21,9 +21,10 @@ const ENFILE: i32 = 23;
 impl PartitionLog {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
     ///
-    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with `mainstem.durability=memory` in the journal's
-    /// memory; with `disk` and with `flush.messages` reached, a sync was also asked for, and the durable listener tells. The batch may be
-    /// acknowledged when [`PartitionLog::ends`] says so.
+    /// The bytes must hold exactly one batch. Returns when they are in the page cache, with
+    /// `mainstem.durability=memory` in the journal's memory; with `disk` and with `flush.messages` reached, a sync was
+    /// also asked for, and the durable listener tells. The batch may be acknowledged when [`PartitionLog::ends`] says
+    /// so.
     pub fn append(&self, batch: &Bytes, context: &AppendContext) -> Result<Appended, AppendError> {
         let config = self.config.load();
         let prepared = prepare::prepare(&self.partition, &config, batch, context, config.segment_bytes)?;
@@ -57,7 +58,8 @@ impl PartitionLog {
         Ok(appended)
     }
 
-    /// Appends batches that carry their offsets and epochs already: of the metadata log (epoch = term), or copied from a leader.
+    /// Appends batches that carry their offsets and epochs already: of the metadata log (epoch = term), or copied from
+    /// a leader.
     ///
     /// The first must not begin below the log end, and offsets and epochs must ascend. Gaps are allowed (compaction).
     pub fn append_stamped(&self, batches: &Bytes, now: TimestampMs) -> Result<Appended, AppendError> {
@@ -194,9 +196,9 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes them to `disk`
-    /// then asks for a sync of everything up to the log end, so either of the two covers this append. In the same way what went to memory
-    /// is written out if the settings do not say `memory` any more.
+    /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes
+    /// them to `disk` then asks for a sync of everything up to the log end, so either of the two covers this append. In
+    /// the same way what went to memory is written out if the settings do not say `memory` any more.
     fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, begun_with: &LogConfig, first: Offset) {
         let config = self.config.load();
         let many = self.durability.hold(first, state.next_offset, config.flush_messages);

@@ -1,8 +1,8 @@
 //! Which batches of a log fit together, as far as this process has looked.
 //!
-//! A batch's own checksum leaves out its base offset: with a bit of it changed on the disk, its records would be served as others. So what
-//! was there when the log was opened is looked at once before it is served: the headers, not the payload. What this process
-//! appends needs no look.
+//! A batch's own checksum leaves out its base offset: with a bit of it changed on the disk, its records would be served
+//! as others. So what was there when the log was opened is looked at once before it is served: the headers, not the
+//! payload. What this process appends needs no look.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,8 +113,9 @@ impl PartitionLog {
 }
 
 impl Look<'_> {
-    /// Looks at the batches in `start..end` of a segment that ends at `span.end`; the next segment, or the log's end, is at `next`. If
-    /// one of them does not follow from the one before, or the one behind does not follow from them, that is an error.
+    /// Looks at the batches in `start..end` of a segment that ends at `span.end`; the next segment, or the log's end,
+    /// is at `next`. If one of them does not follow from the one before, or the one behind does not follow from them,
+    /// that is an error.
     pub(super) fn check(&self, span: Span, end: u64, next: Offset) -> Result<(), ReadError> {
         let (base, checked) = (span.base, &self.log.checked);
         if checked.is_ours(base, span.start) {
@@ -152,8 +153,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// A read met damage in a segment that ends at `end`, before the offset `next`: looks through all of it, once. Takes a read of each
-    /// header of the segment.
+    /// A read met damage in a segment that ends at `end`, before the offset `next`: looks through all of it, once.
+    /// Takes a read of each header of the segment.
     pub(super) fn survey(&self, base: Offset, end: u64, next: Offset) -> Result<Arc<Survey>, ReadError> {
         if self.disk == Disk::Never {
             return Err(ReadError::WouldBlock);

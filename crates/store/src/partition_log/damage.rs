@@ -1,7 +1,8 @@
-//! Damage inside a segment: which of its bytes hold no batch that may be served, and where the next whole batch begins behind them.
+//! Damage inside a segment: which of its bytes hold no batch that may be served, and where the next whole batch begins
+//! behind them.
 //!
-//! A batch is served if its header is one, and if its offsets fit between those of its neighbours. Its own checksum says nothing about its
-//! base offset and its length, so the neighbours decide:
+//! A batch is served if its header is one, and if its offsets fit between those of its neighbours. Its own checksum
+//! says nothing about its base offset and its length, so the neighbours decide:
 //!
 //! | what is found | what is damaged |
 //! | --- | --- |
@@ -10,10 +11,11 @@
 //! | offsets below those before, or at or above the next segment | this batch |
 //! | offsets at or above those of the batch behind, and not the ones that are due | this batch; in a log with gaps both |
 //!
-//! The next whole batch is one with the right checksum from which the headers lead to the next index entry that the log confirms, or to the
-//! end of the segment: a batch inside the value of a record does not.
+//! The next whole batch is one with the right checksum from which the headers lead to the next index entry that the log
+//! confirms, or to the end of the segment: a batch inside the value of a record does not.
 //!
-//! Numbers: [`SCAN_BYTES_MAX`] bytes behind damage are looked through, then the next index entry is taken; [`STEPS_MAX`] headers are followed.
+//! Numbers: [`SCAN_BYTES_MAX`] bytes behind damage are looked through, then the next index entry is taken;
+//! [`STEPS_MAX`] headers are followed.
 
 use std::io;
 
@@ -24,7 +26,8 @@ use mainstem_env::File;
 use mainstem_record::{BatchHeader, BatchView, HEADER_SIZE};
 use mainstem_types::Offset;
 
-/// More than the largest batches that are usual: without an index, a batch begins within as many bytes behind a damaged header.
+/// More than the largest batches that are usual: without an index, a batch begins within as many bytes behind a damaged
+/// header.
 const SCAN_BYTES_MAX: u64 = 64 << 20;
 /// Headers that are followed to tell a batch from a record's value that looks like one.
 const STEPS_MAX: u32 = 1 << 20;

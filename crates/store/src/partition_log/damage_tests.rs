@@ -32,8 +32,9 @@ fn batch_at(base: i64, records: usize, value: &[u8]) -> Vec<u8> {
     builder.build().unwrap()
 }
 
-/// Batches of so many records with values of so many bytes, each with so many offsets missing before it. Every third one has a value that is
-/// a batch itself, with offsets of this log. Each batch `indexed` behind the last one has an index entry.
+/// Batches of so many records with values of so many bytes, each with so many offsets missing before it. Every third
+/// one has a value that is a batch itself, with offsets of this log. Each batch `indexed` behind the last one has an
+/// index entry.
 fn log(shape: &[(usize, usize, i64)], indexed: usize) -> Log {
     let mut log = Log { bytes: Vec::new(), batches: Vec::new(), entries: Vec::new(), next: 1000 };
     for (number, (records, value_bytes, gap)) in shape.iter().enumerate() {

@@ -68,8 +68,8 @@ impl Durability {
         *self.listener.lock() = Some(Arc::new(listener));
     }
 
-    /// Remembers that the bytes before `location` are the records below `offset`. Called with the log's lock held, so marks ascend. Says
-    /// whether there was no mark before.
+    /// Remembers that the bytes before `location` are the records below `offset`. Called with the log's lock held, so
+    /// marks ascend. Says whether there was no mark before.
     pub(crate) fn mark(&self, location: Location, offset: Offset) -> bool {
         let mut marks = self.marks.lock();
         let first = marks.ends.is_empty();
@@ -79,8 +79,9 @@ impl Durability {
         first
     }
 
-    /// `flush.messages`: if `limit` records or more are not durable, the records `from..to`, which were just appended, are acknowledged
-    /// when a sync has covered them. Called with the log's lock held, before the log end is seen. Says whether a sync is due.
+    /// `flush.messages`: if `limit` records or more are not durable, the records `from..to`, which were just appended,
+    /// are acknowledged when a sync has covered them. Called with the log's lock held, before the log end is seen. Says
+    /// whether a sync is due.
     pub(crate) fn hold(&self, from: Offset, to: Offset, limit: i64) -> bool {
         if to.0.saturating_sub(self.end().0) < limit {
             return false;
@@ -156,8 +157,9 @@ impl DurabilityObserver for Durability {
     }
 }
 
-/// A log has got settings that promise more than memory: what was acknowledged under the old ones gets into the page cache. Where the disk is
-/// too full for it, it stays in memory, nothing is acknowledged until it is written, and the journal has said so.
+/// A log has got settings that promise more than memory: what was acknowledged under the old ones gets into the page
+/// cache. Where the disk is too full for it, it stays in memory, nothing is acknowledged until it is written, and the
+/// journal has said so.
 pub(crate) fn write_out(journal: &Journal) {
     let _ = journal.write_out();
 }

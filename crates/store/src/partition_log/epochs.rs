@@ -25,8 +25,8 @@ impl Epochs {
         self.entries.last().copied()
     }
 
-    /// Notes that `epoch` begins at `start`, the log end, unless it or a later one has begun already: a new leader that has written
-    /// nothing yet. An epoch that began at or after `start` has no record and is forgotten.
+    /// Notes that `epoch` begins at `start`, the log end, unless it or a later one has begun already: a new leader that
+    /// has written nothing yet. An epoch that began at or after `start` has no record and is forgotten.
     ///
     /// Needs no write: a start of the broker begins an epoch in each log, and most of them get no record.
     pub(crate) fn begin(&mut self, epoch: LeaderEpoch, start: Offset) {

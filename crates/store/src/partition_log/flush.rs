@@ -8,8 +8,8 @@ use crate::formats::{epoch_checkpoint, names};
 use mainstem_journal::Location;
 use mainstem_types::Offset;
 
-/// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most about this
-/// much and what was written in between.
+/// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most
+/// about this much and what was written in between.
 const CHECKPOINT_SYNC_BYTES: u64 = 32 << 20;
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
 
@@ -37,7 +37,8 @@ impl PartitionLog {
         self.durability.end() >= offset
     }
 
-    /// `flush.ms`: asks for a sync if the oldest record that no flush covers is older than that. To be called about once a second.
+    /// `flush.ms`: asks for a sync if the oldest record that no flush covers is older than that. To be called about
+    /// once a second.
     pub fn flush_if_due(&self) {
         let flush_ms = self.config.load().flush_ms;
         if flush_ms == i64::MAX {
@@ -95,8 +96,8 @@ impl PartitionLog {
         }
     }
 
-    /// What to write into the checkpoint files. If the log cannot be brought up to date, what they say already, and why: a log must not
-    /// lose its recovery point because its disk fails or is full.
+    /// What to write into the checkpoint files. If the log cannot be brought up to date, what they say already, and
+    /// why: a log must not lose its recovery point because its disk fails or is full.
     pub(crate) fn checkpoint_entry(&self) -> (Option<CheckpointEntry>, Option<StorageError>) {
         match self.prepare_checkpoint() {
             Ok(entry) => (Some(entry), None),
@@ -107,8 +108,8 @@ impl PartitionLog {
         }
     }
 
-    /// What may be written into the checkpoint files now. Syncs the log if it has grown much, and the files that a recovery from
-    /// the returned point relies on.
+    /// What may be written into the checkpoint files now. Syncs the log if it has grown much, and the files that a
+    /// recovery from the returned point relies on.
     pub(crate) fn prepare_checkpoint(&self) -> Result<CheckpointEntry, StorageError> {
         if self.failure().is_none() {
             self.remove_superseded_snapshots();
@@ -175,8 +176,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Makes what was added to transaction indexes durable, that of the active segment too: a scan that begins in the middle of it takes
-    /// from there what lies before.
+    /// Makes what was added to transaction indexes durable, that of the active segment too: a scan that begins in the
+    /// middle of it takes from there what lies before.
     fn sync_transaction_indexes(&self) -> Result<(), StorageError> {
         let bases = std::mem::take(&mut self.state.lock().unsynced_transactions);
         if bases.is_empty() {
@@ -222,8 +223,9 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable when the data folder wrote its checkpoints
-    /// ([`crate::DataFolder::write_checkpoints`]). An offset at or below the present start changes nothing. Gives the log start.
+    /// DeleteRecords: nothing below `offset` is served any more. In memory at once; durable when the data folder wrote
+    /// its checkpoints ([`crate::DataFolder::write_checkpoints`]). An offset at or below the present start changes
+    /// nothing. Gives the log start.
     pub fn raise_log_start(&self, offset: Offset, high_watermark: Offset) -> Result<Offset, LogStartError> {
         self.check_alive()?;
         let mut state = self.state.lock();
@@ -240,7 +242,8 @@ impl PartitionLog {
         Ok(state.log_start)
     }
 
-    /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now on.
+    /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now
+    /// on.
     pub fn close(&self) -> Result<(), StorageError> {
         let _files = self.replacing.lock();
         let _order = self.appending.lock();

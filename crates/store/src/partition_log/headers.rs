@@ -69,7 +69,8 @@ thread_local! {
     static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A buffer that a thread keeps from one walk to the next: most walks look at a few headers, and clearing a new one takes longer than that.
+/// A buffer that a thread keeps from one walk to the next: most walks look at a few headers, and clearing a new one
+/// takes longer than that.
 struct KeptBuffer(Vec<u8>);
 
 impl KeptBuffer {

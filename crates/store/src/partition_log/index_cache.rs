@@ -1,7 +1,8 @@
-//! Offset index files that readers keep open: of the segments that are being read behind the tail, whatever the number of logs.
+//! Offset index files that readers keep open: of the segments that are being read behind the tail, whatever the number
+//! of logs.
 //!
-//! - At most as many files as [`IndexCache::set_files_max`] says (256 if nobody does) are open; past that the one that was not used for the
-//!   longest time (roughly: second chance) is closed.
+//! - At most as many files as [`IndexCache::set_files_max`] says (256 if nobody does) are open; past that the one that
+//!   was not used for the longest time (roughly: second chance) is closed.
 //! - Each remembers where its last look-up ended, so that the next one of the same reader is one read.
 //! - A log that is not read this way has no entry and costs nothing.
 

@@ -1,7 +1,7 @@
 //! Index files on the disk: searched in place, written as a whole or at their end.
 //!
-//! Opened for each use, except by readers, who share the files that [`super::index_cache`] keeps open; an idle log costs no
-//! descriptor.
+//! Opened for each use, except by readers, who share the files that [`super::index_cache`] keeps open; an idle log
+//! costs no descriptor.
 
 use std::io;
 use std::path::Path;
@@ -54,7 +54,8 @@ impl IndexEntry for TimeIndexEntry {
     }
 }
 
-/// Whole entries in the file, preallocated zeros at the end not counted, and the last of them. `None`: the file is absent.
+/// Whole entries in the file, preallocated zeros at the end not counted, and the last of them. `None`: the file is
+/// absent.
 pub(crate) fn tail<E: IndexEntry>(fs: &dyn Fs, path: &Path) -> io::Result<Option<(usize, Option<E>)>> {
     let Some(file) = open(fs, path)? else { return Ok(None) };
     let count = file.len()? as usize / E::SIZE;
@@ -64,7 +65,8 @@ pub(crate) fn tail<E: IndexEntry>(fs: &dyn Fs, path: &Path) -> io::Result<Option
     Ok(Some((count, last)))
 }
 
-/// The last of the first `count` entries (`None`: of all) that fulfils a condition which holds for a front part of the file.
+/// The last of the first `count` entries (`None`: of all) that fulfils a condition which holds for a front part of the
+/// file.
 pub(crate) fn last_where<E: IndexEntry>(
     fs: &dyn Fs,
     path: &Path,
@@ -79,11 +81,12 @@ pub(crate) fn last_where<E: IndexEntry>(
     Ok(after.checked_sub(1).map(|index| read_entry(file.as_ref(), index)).transpose()?.flatten())
 }
 
-/// Entries that a search reads at once: 8 MiB of log at the default `index.interval.bytes`, for about the cost of two small reads.
+/// Entries that a search reads at once: 8 MiB of log at the default `index.interval.bytes`, for about the cost of two
+/// small reads.
 const WINDOW_ENTRIES: usize = 2048;
 
-/// As [`last_where`] over the first `count` entries, with its place. Looks first from `near` on, where the answer to a reader who
-/// goes on from its last look is: one read finds it there.
+/// As [`last_where`] over the first `count` entries, with its place. Looks first from `near` on, where the answer to a
+/// reader who goes on from its last look is: one read finds it there.
 pub(crate) fn last_where_near<E: IndexEntry>(
     read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
     count: usize,
@@ -152,7 +155,8 @@ fn read_entry<E: IndexEntry>(file: &dyn File, index: usize) -> io::Result<Option
     Ok(if count == E::SIZE { E::decode(bytes) } else { None })
 }
 
-/// The first index of `low..high` at which `holds` is not true, given that it is true for a front part; `high` if there is none.
+/// The first index of `low..high` at which `holds` is not true, given that it is true for a front part; `high` if there
+/// is none.
 fn search(mut low: usize, mut high: usize, holds: impl Fn(usize) -> io::Result<bool>) -> io::Result<usize> {
     while low < high {
         let middle = low + (high - low) / 2;

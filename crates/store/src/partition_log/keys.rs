@@ -1,15 +1,19 @@
-//! Looking records up by key in layout `partition`, with `mainstem.key.index=all`: the index of the shared layouts, one for the partition.
+//! Looking records up by key in layout `partition`, with `mainstem.key.index=all`: the index of the shared layouts, one
+//! for the partition.
 //!
 //! ```text
 //! key-index/<17 digits>   slots and entries; an entry's position is the base offset of the record's batch
 //! key-index/applied       up to where the log is in them
 //! ```
-//! A view that appends have nothing to do with: look-ups and checkpoints bring it up to date from the batches. Lost, damaged, or of another
-//! log, it is made again from the first record. What it says is a hint: a look-up reads the batch and compares.
+//! A view that appends have nothing to do with: look-ups and checkpoints bring it up to date from the batches. Lost,
+//! damaged, or of another log, it is made again from the first record. What it says is a hint: a look-up reads the
+//! batch and compares.
 //!
-//! The lock `keys` is held while batches are read, by look-ups, checkpoints and the stop alone; who has it takes no other than `state`.
+//! The lock `keys` is held while batches are read, by look-ups, checkpoints and the stop alone; who has it takes no
+//! other than `state`.
 //!
-//! Numbers: 131,072 slots and 524,288 entries a file, 11 MB, sparse; one read of 1 MiB (or one batch) at a time; a checkpoint reads at most 64 MiB.
+//! Numbers: 131,072 slots and 524,288 entries a file, 11 MB, sparse; one read of 1 MiB (or one batch) at a time; a
+//! checkpoint reads at most 64 MiB.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -42,7 +46,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// After an error what was not written is not kept, so that it does not grow: the next one who asks begins with what is on the disk.
+    /// After an error what was not written is not kept, so that it does not grow: the next one who asks begins with
+    /// what is on the disk.
     fn forget_after<T>(&mut self, result: &Result<T, ReadError>) {
         if result.is_err() {
             self.open = None;
@@ -62,8 +67,8 @@ struct OpenKeys {
 impl PartitionLog {
     /// Records that have a key. None unless `mainstem.key.index` is `all`. Waits for the disk.
     ///
-    /// Reads what was appended since the last look-up or checkpoint, and all of a log that had no index; but no more than `bytes_left`, which
-    /// it takes from: then [`FindByKeyError::Behind`].
+    /// Reads what was appended since the last look-up or checkpoint, and all of a log that had no index; but no more
+    /// than `bytes_left`, which it takes from: then [`FindByKeyError::Behind`].
     pub fn find_by_key(&self, query: &KeyQuery<'_>, bytes_left: &mut u64) -> Result<KeyMatches, FindByKeyError> {
         if !self.keys_wanted() {
             return Ok(KeyMatches { records: Vec::new(), complete: true });
@@ -244,8 +249,9 @@ impl PartitionLog {
         query.take(&batch, aborted, found)
     }
 
-    /// Brings the index up to what is durable and writes down how far it is; removes it where it is not wanted. An error costs the next
-    /// look-up time, nothing else. While a look-up is at it, which may read all of the log, it is left to the next checkpoint.
+    /// Brings the index up to what is durable and writes down how far it is; removes it where it is not wanted. An
+    /// error costs the next look-up time, nothing else. While a look-up is at it, which may read all of the log, it is
+    /// left to the next checkpoint.
     pub(super) fn checkpoint_keys(&self) {
         let Some(mut keys) = self.keys.try_lock() else { return };
         let done = if self.keys_wanted() { self.save_keys(&mut keys) } else { self.remove_keys(&mut keys) };

@@ -83,8 +83,8 @@ fn file_names(fs: &dyn Fs, folder: &Path) -> io::Result<Vec<String>> {
     Ok(entries.into_iter().filter(|entry| !entry.is_dir).filter_map(|entry| entry.name.into_string().ok()).collect())
 }
 
-/// Ends what a crash interrupted: a compaction that was about to swap its result in is finished if all of it had been written
-/// (`.swap`), and undone if not (`.cleaned`). Everything that was on its way out goes.
+/// Ends what a crash interrupted: a compaction that was about to swap its result in is finished if all of it had been
+/// written (`.swap`), and undone if not (`.cleaned`). Everything that was on its way out goes.
 fn settle_leftovers(fs: &dyn Fs, folder: &Path, all: &[String]) -> io::Result<()> {
     let incomplete_from = all.iter().filter_map(|name| name.strip_suffix(names::CLEANED).and_then(segment_of)).min();
     let undone = |name: &&String| {

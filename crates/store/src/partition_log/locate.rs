@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 const HINTS: usize = 4;
 
-/// Where the last readers stopped: the next read of a consumer begins there, without a look into the index. Each with the number that the
-/// log had.
+/// Where the last readers stopped: the next read of a consumer begins there, without a look into the index. Each with
+/// the number that the log had.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     entries: [Option<(Offset, u64, Location)>; HINTS],
@@ -56,7 +56,8 @@ pub(crate) struct Span {
 }
 
 impl Look<'_> {
-    /// The position of the first batch whose last offset is `offset` or above; `segment_end` if there is none in the segment.
+    /// The position of the first batch whose last offset is `offset` or above; `segment_end` if there is none in the
+    /// segment.
     pub(crate) fn locate(&self, base: Offset, offset: Offset, segment_end: u64) -> Result<u64, ReadError> {
         if offset <= base {
             return Ok(0);
@@ -94,8 +95,8 @@ impl Look<'_> {
         Ok(found)
     }
 
-    /// The position of the last indexed batch that fulfils the condition; 0 if there is none. An entry that the log contradicts
-    /// is not believed.
+    /// The position of the last indexed batch that fulfils the condition; 0 if there is none. An entry that the log
+    /// contradicts is not believed.
     pub(crate) fn index_start(
         &self,
         base: Offset,
@@ -160,7 +161,8 @@ impl Look<'_> {
         Ok(headers::plausible(&bytes[..count]))
     }
 
-    /// Shows the headers of the batches that begin in a span. Reads no payload. Bytes in the span that are no whole batch are an error.
+    /// Shows the headers of the batches that begin in a span. Reads no payload. Bytes in the span that are no whole
+    /// batch are an error.
     pub(crate) fn walk(&self, span: Span, visit: impl FnMut(u64, &BatchHeader) -> Step) -> Result<(), ReadError> {
         let at = Location::new(segment_base(span.base), span.start);
         let slice = self.slice(at, span.end.saturating_sub(span.start))?;

@@ -1,8 +1,9 @@
 //! One look into the files of a log, which may wait for the disk, or never does.
 //!
-//! A look that never waits is what a reactor may do. It reads what the page cache holds, from files that are open already; where it would
-//! have to read the disk, open a file or ask for a length, it ends with [`ReadError::WouldBlock`], and is repeated, waiting, on a
-//! thread that may. Its work is bounded: [`PEEKS_MAX`] reads of at most 16 KiB.
+//! A look that never waits is what a reactor may do. It reads what the page cache holds, from files that are open
+//! already; where it would have to read the disk, open a file or ask for a length, it ends with
+//! [`ReadError::WouldBlock`], and is repeated, waiting, on a thread that may. Its work is bounded: [`PEEKS_MAX`] reads
+//! of at most 16 KiB.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +19,8 @@ use mainstem_types::Offset;
 
 /// Reads of a look that never waits; past them the look is a long one, also if all of it is in memory.
 const PEEKS_MAX: u32 = 64;
-/// Where the system cannot say what is in the page cache, the last bytes of a log are taken to be there: they were just written.
+/// Where the system cannot say what is in the page cache, the last bytes of a log are taken to be there: they were just
+/// written.
 const FRESH_BYTES: u64 = 8 << 20;
 
 /// Whether a look may wait for the disk.
@@ -86,7 +88,8 @@ impl Look<'_> {
         Ok(index)
     }
 
-    /// Reads from a segment file. Fewer bytes than asked for: the file ends, or (never waiting) the rest is not in memory.
+    /// Reads from a segment file. Fewer bytes than asked for: the file ends, or (never waiting) the rest is not in
+    /// memory.
     pub(super) fn read_segment_file(
         &self,
         base: Offset,

@@ -1,9 +1,10 @@
 //! One partition: its segments, its indexes, its producers, its epochs.
 //!
-//! Locks, in the order in which they may be taken: `replacing` (held by whoever changes files of sealed segments: retention, a cut, the swap
-//! of a compaction; for as long as that takes) → `appending` (held across the page-cache write of an append, and by whoever rolls, cuts
-//! or closes) → `state` (held for moments; across IO only while segments change) → the journal's own → `marks` of the durability.
-//! Reads take `state` for a moment, and no lock while they read: they wait for no append, however slow the disk is.
+//! Locks, in the order in which they may be taken: `replacing` (held by whoever changes files of sealed segments:
+//! retention, a cut, the swap of a compaction; for as long as that takes) → `appending` (held across the page-cache
+//! write of an append, and by whoever rolls, cuts or closes) → `state` (held for moments; across IO only while segments
+//! change) → the journal's own → `marks` of the durability. Reads take `state` for a moment, and no lock while they
+//! read: they wait for no append, however slow the disk is.
 
 pub(crate) mod active_index;
 mod append;
@@ -68,8 +69,8 @@ use crate::store_env::StoreEnv;
 #[derive(Debug)]
 pub struct PartitionLog {
     env: Arc<StoreEnv>,
-    /// Of this opening, in this process. Renewed when positions in the segments change their meaning: what was found under an old number
-    /// is not believed.
+    /// Of this opening, in this process. Renewed when positions in the segments change their meaning: what was found
+    /// under an old number is not believed.
     number: AtomicU64,
     partition: TopicPartition,
     topic_id: Option<TopicId>,
@@ -169,7 +170,8 @@ impl PartitionLog {
         self.state.lock().segments.len()
     }
 
-    /// First offset of the oldest open transaction, given the high watermark: a transaction whose marker is not yet below it counts as open.
+    /// First offset of the oldest open transaction, given the high watermark: a transaction whose marker is not yet
+    /// below it counts as open.
     pub fn first_unstable_offset(&self, high_watermark: Offset) -> Option<Offset> {
         self.state.lock().producers.first_unstable(high_watermark)
     }
@@ -200,10 +202,11 @@ impl PartitionLog {
         self.state.lock().epochs.latest()
     }
 
-    /// Notes that `epoch` begins at the log end, as a new leader does before its first append. Older epochs are ignored.
+    /// Notes that `epoch` begins at the log end, as a new leader does before its first append. Older epochs are
+    /// ignored.
     ///
-    /// Costs no IO: the file is written when the log is rolled, checkpointed or closed, and what a crash takes of it follows from the
-    /// batches.
+    /// Costs no IO: the file is written when the log is rolled, checkpointed or closed, and what a crash takes of it
+    /// follows from the batches.
     pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.check_alive()?;
         // Not between the write of a batch of the epoch before and its entry into the views.
@@ -214,8 +217,9 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// OffsetForLeaderEpoch: (largest epoch at or below the requested, its end offset). The current epoch ends at the log end; one older than
-    /// all that is known ends where the oldest begins; (-1, -1) is "unknown", also for a newer one.
+    /// OffsetForLeaderEpoch: (largest epoch at or below the requested, its end offset). The current epoch ends at the
+    /// log end; one older than all that is known ends where the oldest begins; (-1, -1) is "unknown", also for a newer
+    /// one.
     pub fn end_offset_for_epoch(&self, requested: LeaderEpoch) -> (LeaderEpoch, Offset) {
         let state = self.state.lock();
         state.epochs.end_offset_for(requested, state.next_offset)
@@ -285,8 +289,8 @@ impl PartitionLog {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Positions in the segments change their meaning. To be called with `state` locked, before they do: who begins to look afterwards
-    /// waits for the lock, and who began before finds another number at the end.
+    /// Positions in the segments change their meaning. To be called with `state` locked, before they do: who begins to
+    /// look afterwards waits for the lock, and who began before finds another number at the end.
     fn renew_number(&self) {
         let old = self.number.swap(self.env.next_log_number(), Ordering::AcqRel);
         self.env.indexes.forget(old);

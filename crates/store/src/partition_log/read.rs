@@ -34,15 +34,17 @@ enum Plan {
 }
 
 impl PartitionLog {
-    /// Whole batches from `from` on, of one segment. Empty at the log end and at or above `upper`. Does not read payload bytes.
+    /// Whole batches from `from` on, of one segment. Empty at the log end and at or above `upper`. Does not read
+    /// payload bytes.
     ///
     /// May wait for the disk: for index entries, batch headers, and files that are not open.
     pub fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         self.unmixed(|| self.look(Disk::MayWait).read(request))
     }
 
-    /// As [`PartitionLog::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the answer cannot be given from
-    /// memory. Where the system cannot say what is in memory, that is the answer far from the tail.
+    /// As [`PartitionLog::read`], for threads that must not wait for the disk: [`ReadError::WouldBlock`] if the answer
+    /// cannot be given from memory. Where the system cannot say what is in memory, that is the answer far from the
+    /// tail.
     pub fn read_nowait(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         self.unmixed(|| self.look(Disk::Never).read(request))
     }
@@ -220,7 +222,8 @@ impl Look<'_> {
             return Err(ReadError::Gone { partition: self.log.partition.clone() });
         }
         if len <= COPIED_BYTES_MAX {
-            // Cheaper than another system call when it is sent; and an answer of many small parts holds no file for each.
+            // Cheaper than another system call when it is sent; and an answer of many small parts holds no file for
+            // each.
             let mut bytes = vec![0; len as usize];
             let read = self.read_segment_file(base, slice.file.as_ref(), &mut bytes, start);
             if matches!(read, Ok(count) if count as u64 == len) {

@@ -8,8 +8,9 @@
 //!   4  files of the old segments, save the first: renamed to `.deleted`, synced
 //!   5  `.swap` renamed to the final names, over the files of the first; synced
 //! ```
-//! A crash before 2 leaves the old segments, a crash after it the new one. What waits for the disk is done without the locks that appends
-//! and reads take; these are held for 3 and for the renames of 5. Readers that hold slices of the old files keep them.
+//! A crash before 2 leaves the old segments, a crash after it the new one. What waits for the disk is done without the
+//! locks that appends and reads take; these are held for 3 and for the renames of 5. Readers that hold slices of the
+//! old files keep them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::formats::names;
 use mainstem_env::File;
 use mainstem_types::{Offset, TimestampMs};
 
-/// A segment that is to take the place of others. Its files are on the disk, durable, with names that end in `.cleaned`.
+/// A segment that is to take the place of others. Its files are on the disk, durable, with names that end in
+/// `.cleaned`.
 pub(crate) struct Replacement {
     /// Ascending, one after the other in the log. The new segment has the first of them.
     pub(crate) bases: Vec<Offset>,
@@ -86,7 +88,8 @@ impl PartitionLog {
         self.sync_folder()
     }
 
-    /// Removes what is to be no recovery's business. If that fails, nobody knows what the next recovery would do: the log ends.
+    /// Removes what is to be no recovery's business. If that fails, nobody knows what the next recovery would do: the
+    /// log ends.
     fn take_back_swap(&self, new: &Replacement) -> Result<(), CompactError> {
         for suffix in &new.suffixes {
             for stage in [names::SWAP, names::CLEANED] {

@@ -1,5 +1,5 @@
-//! Retention: whole segments from the front, by age, size and log start. Never waits for readers, never makes appenders wait for the disk
-//! (except for the roll of an active segment that is to go too).
+//! Retention: whole segments from the front, by age, size and log start. Never waits for readers, never makes appenders
+//! wait for the disk (except for the roll of an active segment that is to go too).
 
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ struct Candidate {
 }
 
 impl PartitionLog {
-    /// Applies `retention.ms`, `retention.bytes` and the log start to whole segments below the high watermark; files of removed segments go
-    /// after `file.delete.delay.ms` ([`PartitionLog::remove_due_files`]). An active segment that is to go is rolled first.
+    /// Applies `retention.ms`, `retention.bytes` and the log start to whole segments below the high watermark; files of
+    /// removed segments go after `file.delete.delay.ms` ([`PartitionLog::remove_due_files`]). An active segment that is
+    /// to go is rolled first.
     pub fn retention_pass(&self, now: TimestampMs, high_watermark: Offset) -> Result<RetentionOutcome, StorageError> {
         self.check_alive()?;
         let _files = self.replacing.lock();
@@ -36,8 +37,8 @@ impl PartitionLog {
             outcome.segments_removed = removed.len();
             outcome.bytes_removed = candidates[..removed.len()].iter().map(|candidate| candidate.bytes).sum();
             outcome.log_start = self.log_start();
-            // What remains is durable before anything goes, the name of a new segment above all: a power cut that took it would
-            // leave nothing that tells where the offsets are.
+            // What remains is durable before anything goes, the name of a new segment above all: a power cut that took
+            // it would leave nothing that tells where the offsets are.
             self.flush_blocking()?;
         }
         self.delete_files(&candidates[..outcome.segments_removed])?;

@@ -16,7 +16,8 @@ use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::{Offset, TimestampMs};
 
 impl PartitionLog {
-    /// Rolls if this batch (or run of batches from `header.base_offset` to `header.last_offset()`) may not go into the active segment.
+    /// Rolls if this batch (or run of batches from `header.base_offset` to `header.last_offset()`) may not go into the
+    /// active segment.
     pub(super) fn roll_if_needed(
         &self,
         state: &mut State,
@@ -107,7 +108,8 @@ impl PartitionLog {
         let end = state.next_offset;
         self.take_snapshot(state, end)?;
         if state.new_files_unsynced {
-            // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment in its first minute.
+            // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment in
+            // its first minute.
             self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
         }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
@@ -188,7 +190,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Writes pending entries because there are many. Where that fails they wait in memory for the roll, which reports it.
+    /// Writes pending entries because there are many. Where that fails they wait in memory for the roll, which reports
+    /// it.
     pub(super) fn write_pending_indexes(&self, state: &mut State) {
         if let Err(error) = self.try_write_indexes(state) {
             tracing::warn!(partition = %self.partition, "{error}");

@@ -40,7 +40,8 @@ pub(crate) struct RecoveryScanner<'a> {
     pub(crate) next_offset: Offset,
     pub(crate) producers: Producers,
     pub(crate) epochs: Epochs,
-    /// The views of the segment being scanned; at first, what is kept of the segment in the middle of which the scan begins.
+    /// The views of the segment being scanned; at first, what is kept of the segment in the middle of which the scan
+    /// begins.
     pub(crate) index: Option<ActiveIndex>,
     /// Aborted transactions of the segment being scanned.
     pub(crate) aborted: Vec<AbortedTransaction>,
@@ -99,8 +100,8 @@ impl EntryScanner for RecoveryScanner<'_> {
             return true;
         }
         if !follows && self.index.is_some() {
-            // The journal parks this one. The segment before is the last, and is finished as such: once, because its aborted transactions
-            // are let go of then.
+            // The journal parks this one. The segment before is the last, and is finished as such: once, because its
+            // aborted transactions are let go of then.
             return false;
         }
         if let Err(error) = self.finish_segment(true) {

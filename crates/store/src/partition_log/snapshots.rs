@@ -1,12 +1,14 @@
 //! The producers' states on the disk.
 //!
-//! A producer is known until it expires, also when its records are gone: taken by retention, by DeleteRecords, by compaction. So
+//! A producer is known until it expires, also when its records are gone: taken by retention, by DeleteRecords, by
+//! compaction. So
 //!
 //! - before segments go from the front, the snapshot at the base of the first one that stays is whole and durable
 //!   ([`PartitionLog::keep_producers`]): from there on the batches tell the rest;
-//! - before a recovery point is written down, the snapshots below it are durable, so that a recovery need not go far back;
-//! - a snapshot that is at no segment's base goes when a younger one takes its place: one that is durable, and below the recovery point
-//!   that is on the disk.
+//! - before a recovery point is written down, the snapshots below it are durable, so that a recovery need not go far
+//!   back;
+//! - a snapshot that is at no segment's base goes when a younger one takes its place: one that is durable, and below
+//!   the recovery point that is on the disk.
 //!
 //! Others are hints: a torn one is not believed.
 
@@ -131,7 +133,8 @@ fn file(folder: &Path, offset: Offset) -> std::path::PathBuf {
 }
 
 impl PartitionLog {
-    /// Writes the producers' state as of `offset`, below which the log has all it will have, unless there is a snapshot of it. Not durable.
+    /// Writes the producers' state as of `offset`, below which the log has all it will have, unless there is a snapshot
+    /// of it. Not durable.
     pub(super) fn take_snapshot(&self, state: &mut State, offset: Offset) -> Result<(), StorageError> {
         if state.snapshots.newest.is_some_and(|newest| newest >= offset) || offset == Offset::ZERO {
             return Ok(());
@@ -163,7 +166,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Removes snapshots whose place younger ones have taken. To be called when the recovery point on the disk is known.
+    /// Removes snapshots whose place younger ones have taken. To be called when the recovery point on the disk is
+    /// known.
     pub(super) fn remove_superseded_snapshots(&self) {
         let gone: Vec<Offset> = {
             let mut state = self.state.lock();
@@ -178,8 +182,9 @@ impl PartitionLog {
         }
     }
 
-    /// Puts what the batches before `first` tell of their producers into a durable snapshot there, unless there is one: before these go.
-    /// The folder is to be synced by the caller if `first` is the base of a segment whose name is not durable.
+    /// Puts what the batches before `first` tell of their producers into a durable snapshot there, unless there is one:
+    /// before these go. The folder is to be synced by the caller if `first` is the base of a segment whose name is not
+    /// durable.
     pub(super) fn keep_producers(&self, first: Offset) -> Result<(), StorageError> {
         let path = file(&self.folder, first);
         let keep = || {
@@ -202,7 +207,8 @@ impl PartitionLog {
         })
     }
 
-    /// The producers' state as of `end`, from the youngest good snapshot up to there and the headers after it; and that snapshot.
+    /// The producers' state as of `end`, from the youngest good snapshot up to there and the headers after it; and that
+    /// snapshot.
     fn producers_from_files(&self, segments: &[(Offset, u64)], end: Offset) -> io::Result<(Producers, Option<Offset>)> {
         let mut producers = Producers::default();
         let mut used = None;

@@ -65,7 +65,8 @@ pub(crate) struct State {
     pub(crate) swapping: Option<Offset>,
     /// Compacted up to here.
     pub(crate) cleaned_to: Option<Offset>,
-    /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at it.
+    /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at
+    /// it.
     pub(crate) recovery_point_on_disk: Offset,
     /// The files that the creation of the log made, and their names, are not known to be durable.
     pub(crate) new_files_unsynced: bool,

@@ -47,7 +47,8 @@ impl PartitionLog {
         Ok(None)
     }
 
-    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper` (exclusive).
+    /// The first record that has the largest timestamp (ListOffsets -3) of those from the log start up to `upper`
+    /// (exclusive).
     pub fn find_max_timestamp(&self, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         self.unmixed(|| self.find_max_timestamp_once(upper))
     }
@@ -135,8 +136,8 @@ impl PartitionLog {
         segments.iter().enumerate().map(|(at, segment)| place((at, segment.base))).collect()
     }
 
-    /// Looks into the parts of a segment that have no damage, one after the other, until something is found. Until damage is met, that is
-    /// the whole segment.
+    /// Looks into the parts of a segment that have no damage, one after the other, until something is found. Until
+    /// damage is met, that is the whole segment.
     fn in_each_region<R>(
         &self,
         place: &Place,
@@ -248,8 +249,8 @@ impl PartitionLog {
         Ok(found)
     }
 
-    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum is wrong has none that
-    /// could be found.
+    /// Shows the records of a batch, as long as it is answered that there is more to look for. A batch whose checksum
+    /// is wrong has none that could be found.
     fn look_into(
         &self,
         base: Offset,

@@ -16,7 +16,8 @@ use mainstem_types::Offset;
 use std::io;
 
 impl PartitionLog {
-    /// Removes everything at and above `offset`, durably. A batch that holds `offset` goes as a whole. Gives the new log end.
+    /// Removes everything at and above `offset`, durably. A batch that holds `offset` goes as a whole. Gives the new
+    /// log end.
     ///
     /// Holds appends up; a reader that holds a slice of what is cut gets fewer bytes.
     pub fn truncate_to(&self, offset: Offset) -> Result<Offset, StorageError> {
@@ -121,7 +122,8 @@ impl PartitionLog {
         }
     }
 
-    /// Removes everything and begins again at `offset`, which must not be below the log end: after a snapshot was fetched that is ahead of the log.
+    /// Removes everything and begins again at `offset`, which must not be below the log end: after a snapshot was
+    /// fetched that is ahead of the log.
     ///
     /// After a crash in the middle the log is the old one, and this is to be repeated.
     pub fn restart_at(&self, offset: Offset) -> Result<(), StorageError> {

@@ -9,8 +9,8 @@ use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs
 pub enum Origin {
     /// A client's Produce: the strictest rules. Checked against `config` in full, sequences included.
     Client,
-    /// A coordinator of this broker, into an internal topic: as `Client`, but the size limit and time limits are not applied, and
-    /// control batches are allowed.
+    /// A coordinator of this broker, into an internal topic: as `Client`, but the size limit and time limits are not
+    /// applied, and control batches are allowed.
     Coordinator,
 }
 
@@ -24,8 +24,8 @@ pub struct AppendContext {
     pub now: TimestampMs,
     /// False for the version of Produce that may not carry zstd (below 7).
     pub zstd_allowed: bool,
-    /// What the records may take once they are decompressed, if that is less than the log allows: a thread that others wait for
-    /// does not want to be busy for long.
+    /// What the records may take once they are decompressed, if that is less than the log allows: a thread that others
+    /// wait for does not want to be busy for long.
     pub unpacked_bytes_max: usize,
 }
 
@@ -80,7 +80,8 @@ impl ReadChunk {
     }
 }
 
-/// Whole batches, the first of which contains the offset asked for (or is the first one after it, where compaction left a gap).
+/// Whole batches, the first of which contains the offset asked for (or is the first one after it, where compaction left
+/// a gap).
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     pub chunks: Vec<ReadChunk>,
@@ -103,7 +104,8 @@ pub struct LogPositions {
     pub log_start: Offset,
     pub durable_end: Offset,
     pub log_end: Offset,
-    /// First offset of the oldest transaction that is open (or whose marker lies at or above the high watermark: the caller caps).
+    /// First offset of the oldest transaction that is open (or whose marker lies at or above the high watermark: the
+    /// caller caps).
     pub first_open_transaction: Option<Offset>,
 }
 
@@ -119,8 +121,8 @@ pub struct ReadPositions {
 /// Where a log ends: `acknowledged ≤ log end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
-    /// Records below are as safe as the settings promise: `mainstem.durability` and `flush.messages`. Goes back only when the settings
-    /// promise more than before.
+    /// Records below are as safe as the settings promise: `mainstem.durability` and `flush.messages`. Goes back only
+    /// when the settings promise more than before.
     pub acknowledged: Offset,
     pub log_end: Offset,
 }
@@ -151,7 +153,8 @@ pub struct LogRecovery {
     pub segments_scanned: usize,
     pub bytes_scanned: u64,
     pub bytes_cut: u64,
-    /// Files with what could not be read or does not belong to its log, under names that say so (`.parked`); nothing is deleted.
+    /// Files with what could not be read or does not belong to its log, under names that say so (`.parked`); nothing is
+    /// deleted.
     pub segments_parked: usize,
     /// Logs that end before their recovery point: durable records are missing.
     pub logs_short: usize,

@@ -39,8 +39,8 @@ impl SegmentFile<'_> {
         self.folder.join(names::segment_file(self.base, suffix))
     }
 
-    /// Goes from the last index entry to the end. `None`: index and bytes do not agree, or the last batch does not end where the
-    /// file ends. Checks no checksum.
+    /// Goes from the last index entry to the end. `None`: index and bytes do not agree, or the last batch does not end
+    /// where the file ends. Checks no checksum.
     pub(crate) fn load_end(&self, interval_bytes: u32) -> io::Result<Option<SegmentEnd>> {
         let offsets = index_file::tail::<OffsetIndexEntry>(self.fs, &self.path(names::INDEX))?;
         let times = index_file::tail::<TimeIndexEntry>(self.fs, &self.path(names::TIME_INDEX))?;
@@ -85,8 +85,8 @@ impl SegmentFile<'_> {
         Ok((walked == Walked::Whole && ordered).then_some(SegmentEnd { index, next_offset }))
     }
 
-    /// The position of the first batch whose last offset is `offset` or above, by the index file as far as it is right. `None`: the
-    /// bytes on the way are damaged.
+    /// The position of the first batch whose last offset is `offset` or above, by the index file as far as it is right.
+    /// `None`: the bytes on the way are damaged.
     pub(crate) fn locate(&self, offset: Offset) -> io::Result<Option<(u64, Option<BatchHeader>)>> {
         let relative = offset.0 - self.base.0;
         let holds = |entry: &OffsetIndexEntry| i64::from(entry.relative_offset) <= relative;
@@ -189,7 +189,8 @@ fn observe(file: &dyn File, position: u64, header: &BatchHeader, producers: &mut
     Ok(())
 }
 
-/// A random number in `0..limit`; 0 where the system has no randomness to give: nothing depends on it being hard to guess.
+/// A random number in `0..limit`; 0 where the system has no randomness to give: nothing depends on it being hard to
+/// guess.
 pub(crate) fn random_below(rng: &dyn Rng, limit: i64) -> i64 {
     if limit <= 0 { 0 } else { rng.next_u64().map_or(0, |number| (number % limit as u64) as i64) }
 }

@@ -266,7 +266,8 @@ fn a_topic_that_is_created_again_gets_nothing_of_the_memory_of_the_old_one(layou
     expect_filled(&node.logs[0], 0..2);
 }
 
-/// Four producers, a reader of everything, and one who changes the durability; the thread that writes out has its turns.
+/// Four producers, a reader of everything, and one who changes the durability; the thread that writes out has its
+/// turns.
 fn every_record_is_there_while_the_durability_changes_under_producers(layout: Layout) {
     let node = Node::start(&MemFs::new(), layout);
     let each = 200;

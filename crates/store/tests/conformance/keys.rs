@@ -150,7 +150,8 @@ fn index_files(fs: &MemFs) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// A file without a checksum may lose a key to a byte that changed. It never names another record, nor keeps the log from being served.
+/// A file without a checksum may lose a key to a byte that changed. It never names another record, nor keeps the log
+/// from being served.
 fn a_damaged_index_names_no_other_record(layout: Layout) {
     let node = start(&MemFs::new(), layout);
     (0..24).for_each(|n| put_key(&node, n % 2));

@@ -1,4 +1,5 @@
-//! One contract, three layouts: what every log of a partition does, whatever files it lies in. A layout is added by passing this.
+//! One contract, three layouts: what every log of a partition does, whatever files it lies in. A layout is added by
+//! passing this.
 
 mod crash;
 mod damage;

@@ -28,7 +28,8 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts a broker and creates the topic; every partition gets a record, so that no cell measures how files are created.
+    /// Starts a broker and creates the topic; every partition gets a record, so that no cell measures how files are
+    /// created.
     pub async fn make(work_dir: &Path, cell: &Cell) -> anyhow::Result<Bed> {
         let broker = Broker::start(work_dir)?;
         let cluster = ClusterOptions::of(Some(broker.address.clone()), None, Some(TIMEOUT));
@@ -61,7 +62,8 @@ impl Bed {
     }
 }
 
-/// Of these cells, which differ in layout or durability, those that a broker of this program can have; and why not the others.
+/// Of these cells, which differ in layout or durability, those that a broker of this program can have; and why not the
+/// others.
 pub async fn possible(work_dir: &Path, kinds: &[Cell]) -> anyhow::Result<Vec<Result<(), String>>> {
     let broker = Broker::start(work_dir)?;
     let cluster = ClusterOptions::of(Some(broker.address.clone()), None, Some(TIMEOUT));

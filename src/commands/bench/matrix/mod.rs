@@ -1,4 +1,5 @@
-//! `mainstem bench matrix`: which layout wins when. The cells have brokers of their own, of this binary, with empty folders.
+//! `mainstem bench matrix`: which layout wins when. The cells have brokers of their own, of this binary, with empty
+//! folders.
 
 mod bed;
 mod broker;

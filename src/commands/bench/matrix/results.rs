@@ -1,4 +1,5 @@
-//! The results: a file whose first line says how they were measured; then a line for each, written as soon as it is known.
+//! The results: a file whose first line says how they were measured; then a line for each, written as soon as it is
+//! known.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

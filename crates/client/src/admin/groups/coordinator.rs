@@ -40,8 +40,8 @@ impl Client {
         Ok(Broker { node: NodeId(node), host, port, rack: None })
     }
 
-    /// Asks a group's coordinator, again while that fails for reasons that pass. `request` is given the version in which the API
-    /// is spoken there.
+    /// Asks a group's coordinator, again while that fails for reasons that pass. `request` is given the version in
+    /// which the API is spoken there.
     pub(crate) async fn ask_coordinator<'r, M: Message<'r>, T>(
         &self,
         group: &str,

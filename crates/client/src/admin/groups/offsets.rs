@@ -52,8 +52,8 @@ impl Client {
         self.ask_coordinator(group, request, |response| read_offsets(group, response)).await
     }
 
-    /// Sets offsets of a group that has no members; it comes into being if it does not exist. A group with members answers
-    /// UNKNOWN_MEMBER_ID for each.
+    /// Sets offsets of a group that has no members; it comes into being if it does not exist. A group with members
+    /// answers UNKNOWN_MEMBER_ID for each.
     pub async fn commit_group_offsets(
         &self,
         group: &str,

@@ -1,4 +1,5 @@
-//! What recordings leave out: the descriptions of settings are Kafka's prose. Whether there is one is all that is compared.
+//! What recordings leave out: the descriptions of settings are Kafka's prose. Whether there is one is all that is
+//! compared.
 
 use std::borrow::Cow;
 

@@ -48,8 +48,8 @@ struct Excuse {
 }
 
 impl Excuse {
-    /// Whether the line of a message is about the field, or about a part of it. The field is named by the end of its path: the index
-    /// of a list is left out where it does not matter.
+    /// Whether the line of a message is about the field, or about a part of it. The field is named by the end of its
+    /// path: the index of a list is left out where it does not matter.
     fn is_for(&self, line: &str) -> bool {
         let path: Vec<&str> = line.split(" = ").next().unwrap_or_default().split('.').collect();
         let wanted: Vec<&str> = self.field.split('.').collect();
@@ -120,8 +120,8 @@ impl Script {
         Topic { name, id }
     }
 
-    /// The next answer differs in the fields whose path ends so, for a reason. A script fails when it excuses in one place what never
-    /// differs.
+    /// The next answer differs in the fields whose path ends so, for a reason. A script fails when it excuses in one
+    /// place what never differs.
     #[track_caller]
     pub fn except(&mut self, fields: &[&'static str], reason: &'static str) -> &mut Script {
         let line = std::panic::Location::caller().line();

@@ -1,4 +1,5 @@
-//! Members of classic groups: rows 51 to 56, 59 and 60. All of it through the api; the state machine has tests of its own.
+//! Members of classic groups: rows 51 to 56, 59 and 60. All of it through the api; the state machine has tests of its
+//! own.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

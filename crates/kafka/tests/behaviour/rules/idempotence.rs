@@ -63,7 +63,8 @@ fn row_13_what_is_remembered_survives_restarts() {
     for number in 0..3 {
         assert_eq!(send(&node, topic, (id, 0, number), 1), (ErrorCode::NONE, i64::from(number)));
         node = node.restart();
-        // Kafka's snapshots hold the last batch of a producer; of those before it nothing is known after an orderly stop.
+        // Kafka's snapshots hold the last batch of a producer; of those before it nothing is known after an orderly
+        // stop.
         assert_eq!(send(&node, topic, (id, 0, number), 1), (ErrorCode::NONE, i64::from(number)));
         let gap = send(&node, topic, (id, 0, number + 2), 1);
         assert_eq!(gap, (ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, -1));

@@ -1,7 +1,7 @@
 //! Every api in every version that is advertised: answered, and the answer can be read to its last byte.
 //!
-//! Encoders refuse fields that a version does not carry. An api that sets one would end connections, in the versions and for
-//! the errors that nobody tried: so each is asked with nothing (which is mostly refused) and with something.
+//! Encoders refuse fields that a version does not carry. An api that sets one would end connections, in the versions
+//! and for the errors that nobody tried: so each is asked with nothing (which is mostly refused) and with something.
 
 use std::borrow::Cow;
 

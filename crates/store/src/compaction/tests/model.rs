@@ -125,7 +125,8 @@ impl Model {
         }
     }
 
-    /// All records of a transaction that lost its marker were of one operation, so they are those from its first offset on.
+    /// All records of a transaction that lost its marker were of one operation, so they are those from its first offset
+    /// on.
     fn abort_from(&mut self, first: i64, id: i64) {
         for record in self.records[first as usize..].iter_mut().flatten() {
             record.1 = true;

@@ -1,4 +1,5 @@
-//! Writing keys that wait: sorted by slot, each page of slots is read twice and written once, however many keys lie in it.
+//! Writing keys that wait: sorted by slot, each page of slots is read twice and written once, however many keys lie in
+//! it.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -63,7 +64,8 @@ impl KeyIndex {
         key.hash % self.size.slots
     }
 
-    /// Shows the keys page by page of their slots, with the slots from the first to the last of each: `by_slot` has their places.
+    /// Shows the keys page by page of their slots, with the slots from the first to the last of each: `by_slot` has
+    /// their places.
     fn each_page(
         &self,
         keys: &[NewKey],

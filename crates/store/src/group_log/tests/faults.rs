@@ -3,7 +3,8 @@
 use super::*;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 
-/// Appends, rolls, flushes, reads, look-ups, checkpoints, retention and close, whatever fails. Gives the durable ends that were reported.
+/// Appends, rolls, flushes, reads, look-ups, checkpoints, retention and close, whatever fails. Gives the durable ends
+/// that were reported.
 fn work(group: &GroupLog, logs: &[Arc<GroupPartition>]) -> Vec<i64> {
     let mut durable = vec![0; logs.len()];
     for round in 0..3 {

@@ -72,7 +72,8 @@ fn views_that_ran_ahead_are_cut() {
     let (fs, group, logs) = filled(40);
     group.close().unwrap();
     drop((logs, group));
-    // A power cut took the last entries of the commit log, which no checkpoint covers: here, all files but the checkpoint are ahead.
+    // A power cut took the last entries of the commit log, which no checkpoint covers: here, all files but the
+    // checkpoint are ahead.
     let checkpoint = fs.read_all(&Path::new(FOLDER).join("checkpoint")).unwrap();
     let (group, _) = open_with(&fs, &live(), true);
     let position = group.end_position().0;

@@ -120,8 +120,8 @@ fn the_written_file_goes_too_when_nobody_needs_it() {
     assert_eq!(put(&logs[1], &["offsets go on"]).base_offset, Offset(6));
 }
 
-/// Until the thread that removes files, which holds `checkpointing` then, waits for a lock; or is done, because it waits for none. Where
-/// there is no `/proc` it has only begun.
+/// Until the thread that removes files, which holds `checkpointing` then, waits for a lock; or is done, because it
+/// waits for none. Where there is no `/proc` it has only begun.
 fn wait_until_blocked<T>(group: &GroupLog, thread: Option<&std::path::Path>, removing: &std::thread::JoinHandle<T>) {
     let state = || std::fs::read_to_string(std::path::Path::new("/proc").join(thread?).join("stat")).ok();
     let sleeps = || state().is_none_or(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')));

@@ -23,8 +23,8 @@ impl Opening<'_> {
         self.park(&listing.segments, "all of it is below the log start")
     }
 
-    /// A copy of a segment under another name begins before its name. Looked at where that is likely and costs little: the last segment,
-    /// and those without an index.
+    /// A copy of a segment under another name begins before its name. Looked at where that is likely and costs little:
+    /// the last segment, and those without an index.
     pub(super) fn set_misplaced_aside(&mut self) -> Result<(), OpenError> {
         loop {
             let last = self.listing.segments.last().copied();

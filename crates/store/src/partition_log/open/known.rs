@@ -1,4 +1,5 @@
-//! What is known of a log before its bytes are looked at: where a scan may begin, the producers' state there, lost files.
+//! What is known of a log before its bytes are looked at: where a scan may begin, the producers' state there, lost
+//! files.
 
 use std::path::Path;
 
@@ -23,8 +24,8 @@ pub(super) struct ScanStart {
 }
 
 impl Opening<'_> {
-    /// As late as the recovery point and a producer snapshot allow: at a snapshot in the segment of the recovery point, or at the
-    /// beginning of that segment.
+    /// As late as the recovery point and a producer snapshot allow: at a snapshot in the segment of the recovery point,
+    /// or at the beginning of that segment.
     pub(super) fn scan_start(&self) -> Result<ScanStart, OpenError> {
         let segments = &self.listing.segments;
         let first = segments.first().copied().unwrap_or(self.facts.log_start.unwrap_or(Offset::ZERO));
@@ -64,7 +65,8 @@ impl Opening<'_> {
         snapshots::load(self.env.fs.as_ref(), self.folder, offset)
     }
 
-    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it tell. And that snapshot.
+    /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it
+    /// tell. And that snapshot.
     pub(super) fn producers_at(&self, offset: Offset) -> Result<(Producers, Option<Offset>), OpenError> {
         let mut producers = Producers::default();
         let mut used = None;
@@ -88,7 +90,8 @@ impl Opening<'_> {
         Ok((producers, used))
     }
 
-    /// The epochs that began before a scan begins. Where that is above the recovery point, the file may be behind: the headers tell.
+    /// The epochs that began before a scan begins. Where that is above the recovery point, the file may be behind: the
+    /// headers tell.
     pub(super) fn epochs_before(&self, start: &ScanStart) -> Result<Epochs, OpenError> {
         let mut epochs = self.epochs.clone().unwrap_or_default();
         // The file may tell of records that were cut before a power cut: what follows is told by the batches alone.
@@ -118,8 +121,9 @@ impl Opening<'_> {
         Ok(known)
     }
 
-    /// Takes out of the transaction index of the last segment what is not of records below `end`: where a power cut took all that followed
-    /// a checkpoint, the index may have kept more, or half of it. Gives the segments that have one.
+    /// Takes out of the transaction index of the last segment what is not of records below `end`: where a power cut
+    /// took all that followed a checkpoint, the index may have kept more, or half of it. Gives the segments that have
+    /// one.
     pub(super) fn settle_transaction_indexes(&self, end: Offset) -> Result<Vec<Offset>, OpenError> {
         let mut segments: Vec<Offset> = self.listing.transaction_indexes.iter().copied().collect();
         let last = self.listing.segments.last().copied();
@@ -152,8 +156,8 @@ impl Opening<'_> {
         Ok(journal.end().unwrap_or_default())
     }
 
-    /// Creates the index files of the active segment if they are not there. Where nothing was scanned nothing was removed either, so the
-    /// listing tells.
+    /// Creates the index files of the active segment if they are not there. Where nothing was scanned nothing was
+    /// removed either, so the listing tells.
     pub(super) fn complete_active_segment(&self, base: Offset, nothing_was_scanned: bool) -> Result<(), OpenError> {
         let fs = self.env.fs.as_ref();
         for (listed, suffix) in [(&self.listing.indexes, names::INDEX), (&self.listing.time_indexes, names::TIME_INDEX)]

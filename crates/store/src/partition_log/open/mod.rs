@@ -55,9 +55,10 @@ pub struct OpenFacts {
 impl PartitionLog {
     /// Creates the folder of a new partition. Its name is durable when the caller has synced the folder above
     /// ([`crate::DataFolder::create_log`] does); what is in it is with the first flush, the first roll, or
-    /// [`PartitionLog::sync_new_files`], which the checkpoints call. A power cut before leaves the folder without some of its files, or
-    /// with empty ones: nothing in them was acknowledged as durable, and who knows the topic makes them again
-    /// ([`crate::DataFolder::adopt`]). No record is durable before `partition.metadata` is, which tells its topic from one of the same name.
+    /// [`PartitionLog::sync_new_files`], which the checkpoints call. A power cut before leaves the folder without some
+    /// of its files, or with empty ones: nothing in them was acknowledged as durable, and who knows the topic makes
+    /// them again ([`crate::DataFolder::adopt`]). No record is durable before `partition.metadata` is, which tells its
+    /// topic from one of the same name.
     pub fn create(
         env: &Arc<StoreEnv>,
         folder: &Path,
@@ -90,7 +91,8 @@ impl PartitionLog {
         fs.atomic_write(&path, &partition_metadata::encode(topic_id)).map_err(io_error(&path))
     }
 
-    /// Opens an existing folder; scans from the recovery point on unless the stop was clean. The usual way is [`crate::DataFolder::open_log`].
+    /// Opens an existing folder; scans from the recovery point on unless the stop was clean. The usual way is
+    /// [`crate::DataFolder::open_log`].
     pub fn open(
         env: &Arc<StoreEnv>,
         folder: &Path,
@@ -106,7 +108,8 @@ impl PartitionLog {
             None => opening.open_scanning()?,
         };
         if facts.log_start.is_some_and(|log_start| log_start > opened.next_offset) && opening.holds_data()? {
-            // What the log start says is gone may be all that is left: a power cut took the end, or the number is wrong.
+            // What the log start says is gone may be all that is left: a power cut took the end, or the number is
+            // wrong.
             drop(opened);
             opening.park_segments()?;
             return PartitionLog::open(env, folder, opening.partition, facts, opening.config);
@@ -187,8 +190,8 @@ impl<'a> Opening<'a> {
         run().map_err(io_error(&path))
     }
 
-    /// The end of the log, if it can be taken as it is: after an orderly stop, or when nothing was written since everything was
-    /// durable. `None`: it must be scanned.
+    /// The end of the log, if it can be taken as it is: after an orderly stop, or when nothing was written since
+    /// everything was durable. `None`: it must be scanned.
     fn trusted_end(&self) -> Result<Option<(SegmentEnd, u64)>, OpenError> {
         let Some(last) = self.listing.segments.last().copied() else { return Ok(None) };
         let interval = self.config.index_interval_bytes;
@@ -282,8 +285,8 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Whether a segment may begin above the end of the one before without a reason for it being known. Our own compaction touches
-    /// nothing above the recovery point on the disk, so a gap there is what a power cut took.
+    /// Whether a segment may begin above the end of the one before without a reason for it being known. Our own
+    /// compaction touches nothing above the recovery point on the disk, so a gap there is what a power cut took.
     fn gaps_allowed(&self) -> bool {
         self.config.cleanup_compact && (self.facts.foreign || self.facts.recovery_point.is_none())
     }
@@ -337,7 +340,8 @@ impl<'a> Opening<'a> {
         });
         state.cleaned_to = self.facts.cleaned_to;
         state.recovery_point_on_disk = self.facts.recovery_point.unwrap_or(Offset::ZERO).min(state.next_offset);
-        // A process that was killed left names that no sync covers; where nothing is known to be durable, the first files too.
+        // A process that was killed left names that no sync covers; where nothing is known to be durable, the first
+        // files too.
         state.new_files_unsynced = !self.facts.clean && self.facts.recovery_point.is_none_or(|point| point <= first);
         if !self.facts.clean {
             journal.note_new_names(&[METADATA_FILE]);
@@ -365,7 +369,8 @@ impl<'a> Opening<'a> {
             failed: OnceLock::new(),
         };
         if let Some(log_start) = self.facts.log_start.filter(|log_start| *log_start > log.log_end()) {
-            // The records up to the log start were lost with a power cut; their offsets were seen and are not given again.
+            // The records up to the log start were lost with a power cut; their offsets were seen and are not given
+            // again.
             log.restart_at(log_start)?;
         }
         Ok((log, opened.recovery))

@@ -1,5 +1,5 @@
-//! Values at the borders of what a field can hold: 0, -1, the least and the largest, empty and null, twice the same, unknown
-//! names. What the scripts of the apis ask already is not asked again.
+//! Values at the borders of what a field can hold: 0, -1, the least and the largest, empty and null, twice the same,
+//! unknown names. What the scripts of the apis ask already is not asked again.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,8 @@ use super::super::script::Script;
 /// What both brokers have: features, too, follow from apis.
 fn common_apis(response: &mut ApiVersionsResponse<'static>, _: &mut Names) {
     response.api_keys.retain(|row| APIS.iter().any(|api| api.key == row.api_key));
-    // InitProducerId 6 is the unstable version of two-phase commit, which a Kafka that is started with defaults does not show.
+    // InitProducerId 6 is the unstable version of two-phase commit, which a Kafka that is started with defaults does
+    // not show.
     let names: Vec<&str> = SUPPORTED_FEATURES.iter().map(|feature| feature.name).collect();
     response.supported_features.retain(|feature| names.contains(&feature.name.as_ref()));
     response.finalized_features.retain(|feature| names.contains(&feature.name.as_ref()));
@@ -181,8 +182,8 @@ fn find_coordinator() {
     script.finish();
 }
 
-/// Until the topic of the offsets is there, both answer COORDINATOR_NOT_AVAILABLE; a Kafka then loads one of its partitions
-/// after the other.
+/// Until the topic of the offsets is there, both answer COORDINATOR_NOT_AVAILABLE; a Kafka then loads one of its
+/// partitions after the other.
 pub(super) fn wait_for_coordinator(script: &mut Script) {
     let groups: Vec<Cow<'_, str>> = (0..20).map(|number| Cow::Owned(format!("wait-{number}"))).collect();
     for _ in 0..300 {
