@@ -290,6 +290,24 @@ fn requests_that_wait_are_bounded_by_the_protocol() {
 }
 
 #[test]
+fn what_was_answered_leaves_before_the_long_polls_of_a_client_that_left_end_the_connection() {
+    let both = Both::start(|_| ());
+    let mut client = both.lines();
+    client.befriend();
+    client.send(1, "poll", b"");
+    let body = pattern(FRIEND_BYTES_MAX);
+    client.send(2, "echo", &body);
+    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    eventually("it is answered", || both.lines.handled.load(SeqCst) == 3);
+    let mut other = both.lines();
+    other.send(3, "echo", b"");
+    other.expect(3, "echo");
+    let (number, _, echoed) = client.receive().unwrap();
+    assert!(number == 2 && echoed == body);
+    assert_eq!((client.receive(), both.lines.waits()), (None, 0));
+}
+
+#[test]
 fn the_largest_frame_is_the_protocols_and_authentication_raises_it() {
     let both = Both::start(|_| ());
     let mut client = both.lines();

@@ -219,7 +219,7 @@ impl<P: Protocol> Connection<P> {
         }
         let waits_for_broker =
             !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
-        let wait_deadline = self.drain_deadline.filter(|_| self.replies.are_polls());
+        let wait_deadline = self.drain_deadline.filter(|_| self.owes_polls_alone());
         self.timer
             .poll_expired(waits_for_broker, wait_deadline, cx)
             .map(|()| if wait_deadline.is_some() { End::Stopped } else { End::Idle })
@@ -293,7 +293,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Why the connection is at its end, if it is. Called when nothing more can be done in this turn.
     fn finished(&mut self) -> Option<End> {
-        if self.peer_closed && self.replies.are_polls() {
+        if self.peer_closed && self.owes_polls_alone() {
             return Some(End::PeerClosed);
         }
         if !self.replies.is_empty() || !self.outbound.is_empty() {
@@ -308,6 +308,11 @@ impl<P: Protocol> Connection<P> {
         // With a claim that waits, a complete frame may still be handled.
         let complete = self.next.is_some_and(|frame| self.inbound.has(frame));
         (self.peer_closed && !complete).then_some(End::PeerClosed)
+    }
+
+    /// Whether everything that was answered has left, and all that is still owed are long polls.
+    fn owes_polls_alone(&self) -> bool {
+        self.replies.are_polls() && self.outbound.is_empty()
     }
 
     fn report_held(&mut self) {

@@ -23,6 +23,8 @@ impl<P: Protocol> Connection<P> {
             match self.protocol.frame(&self.state, self.inbound.received()) {
                 Ok(None) if self.inbound.received().len() < HEAD_BYTES_MAX => {}
                 Ok(None) => self.refuse(End::NoFrame),
+                // It would never end.
+                Ok(Some(frame)) if frame.total() == 0 => self.refuse(End::NoFrame),
                 Ok(next) => self.next = next,
                 Err(close) => self.refuse(End::Protocol(close)),
             }
