@@ -174,7 +174,7 @@ def test_a_folder_that_is_not_the_whole_of_a_node_is_refused_and_left_alone(make
     state = folder.path / "__cluster_metadata-0/quorum-state"
     alone = state.read_text()
     state.write_text(alone.replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
-    assert "does not vote alone" in refusal(folder)
+    assert "is not the only voter" in refusal(folder)
     state.write_text(alone)
     (folder.path / "__cluster_metadata-0").rename(tmp_path / "away")
     assert "no metadata log" in refusal(folder)

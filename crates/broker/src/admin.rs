@@ -123,7 +123,7 @@ impl Broker {
         if names.remove(CONSUMER_OFFSETS_TOPIC)
             && let Err(error) = self.create_offsets_topic().await
         {
-            tracing::warn!("the offsets topic cannot be created: {error}");
+            tracing::warn!("cannot create the offsets topic: {error}");
         }
         let topics: Vec<NewTopic> = names.iter().filter(|name| !is_internal_topic(name)).map(NewTopic::named).collect();
         if topics.is_empty() {
@@ -133,7 +133,7 @@ impl Broker {
         let results = match self.create_topics(topics, false).await {
             Ok(results) => results,
             Err(error) => {
-                tracing::warn!("{} topics are not created automatically: {error}", asked.len());
+                tracing::warn!("cannot create {} topics automatically: {error}", asked.len());
                 return Vec::new();
             }
         };
@@ -144,7 +144,7 @@ impl Broker {
         let failed: Vec<_> = asked.into_iter().zip(results).filter_map(failed).collect();
         // Clients ask again and again, for as many names as they like: one line says it.
         if let Some((name, error)) = failed.first() {
-            tracing::warn!("{} topics are not created automatically; {name}: {error}", failed.len());
+            tracing::warn!("cannot create {} topics automatically; {name}: {error}", failed.len());
         }
         failed
     }

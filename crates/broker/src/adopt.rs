@@ -1,7 +1,7 @@
-//! Whose folder it is, what its metadata says, and whether a node may start on it.
+//! To which node the folder belongs, what its metadata says, and whether this node may start on it.
 //!
-//! Nothing is changed before all of that is known. A folder that is refused is left as it was found, an orderly stop
-//! included: whoever it belongs to can go on with it.
+//! The broker changes nothing before it knows all of that. It leaves a refused folder exactly as it is, an orderly stop
+//! included, so that the owner can continue with it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,26 +25,26 @@ pub enum AdoptError {
     #[error("the folder {} belongs to node {found}, and node.id is {wanted}: set node.id={found}, or choose another --data-dir", folder.display())]
     NodeId { folder: PathBuf, found: NodeId, wanted: NodeId },
     #[error(
-        "the folder {} has {partitions} partitions and no metadata log that says whose they are: a Kafka with metadata.log.dir keeps it \
+        "the folder {} has {partitions} partitions, but no metadata log that names their topics: a Kafka with metadata.log.dir keeps it \
          elsewhere; move its __cluster_metadata-0 here, or choose another --data-dir",
         folder.display()
     )]
     NoMetadata { folder: PathBuf, partitions: usize },
     #[error(
-        "the folder {} has commit logs and no metadata log that says whose records they hold: put its __cluster_metadata-0 back, or choose \
+        "the folder {} has commit logs, but no metadata log that names the topics of their records: put its __cluster_metadata-0 back, or choose \
          another --data-dir",
         folder.display()
     )]
     NoMetadataOfGroups { folder: PathBuf },
     #[error(
-        "node {node} keeps partitions in other folders too, or only there (directory.id {}; that of {} is {own}): a Mainstem has one \
+        "node {node} keeps partitions in other folders, too, or only there (directory.id {}; that of {} is {own}): Mainstem uses one \
          folder; move all partitions to one log.dirs entry with Kafka's reassignment tool first",
         list(others), folder.display()
     )]
     OtherFolders { folder: PathBuf, node: NodeId, own: TopicId, others: Vec<TopicId> },
-    #[error("the metadata cannot be loaded: {0}")]
+    #[error("cannot load the metadata: {0}")]
     Load(#[from] LoadError),
-    #[error("settings in the metadata do not fit the configuration: {0}")]
+    #[error("settings in the metadata contradict the configuration: {0}")]
     Config(#[from] ConfigError),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn adopt(
     if adopted.is_err()
         && let Err(error) = folder.give_back(found)
     {
-        tracing::warn!("the folder is left as after a crash: {error}");
+        tracing::warn!("the folder stays as after a crash: {error}");
     }
     adopted
 }
@@ -135,7 +135,7 @@ fn properties(
     let properties = MetaProperties { cluster_id, node_id: node, directory_id: Some(directory) };
     if !directories.is_empty() {
         tracing::warn!(
-            "meta.properties was lost, or its directory.id; it is written anew, for cluster {}",
+            "meta.properties or its directory.id was lost; the broker writes a new one, for cluster {}",
             properties.cluster_id
         );
     }

@@ -1,7 +1,7 @@
-//! From a changed image to what this node serves: logs are created and deleted, leaders elected, settings exchanged.
+//! Applies a changed image to what this node serves: creates and deletes logs, elects leaders, exchanges settings.
 //!
-//! Runs on the controller thread, after the records are durable and before their reply leaves: who was told that a
-//! topic exists can write to it.
+//! This runs on the controller thread, after the records are durable and before their reply leaves. A client that was
+//! told that a topic exists can therefore write to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,14 +84,14 @@ impl State {
                 }
             }
             // Checked before it was recorded; a folder from elsewhere may hold what this broker does not take.
-            Err(error) => tracing::warn!("settings in the metadata are not applied: {error}"),
+            Err(error) => tracing::warn!("cannot apply settings in the metadata: {error}"),
         }
         true
     }
 
     pub(crate) fn topic_config(&self, image: &ClusterImage, name: &str, broker: &BrokerConfig) -> Arc<TopicConfig> {
         let mut resolved = TopicConfig::resolve(image.topic_configs(name), broker).unwrap_or_else(|error| {
-            tracing::warn!("topic {name}: its settings are not applied: {error}");
+            tracing::warn!("topic {name}: cannot apply its settings: {error}");
             broker.log.topic_defaults.clone()
         });
         resolved.durability = resolved.durability.applied_to(name, broker);
@@ -120,7 +120,7 @@ impl State {
             // After the log was closed: who wakes finds that it is gone.
             partition.was_deleted();
             if let Err(error) = deleted {
-                tracing::error!("{}-{}: its folder is not deleted: {error}", partition.topic, partition.index);
+                tracing::error!("{}-{}: cannot delete its folder: {error}", partition.topic, partition.index);
             }
         }
     }
@@ -170,7 +170,7 @@ impl State {
             return Vec::new();
         }
         self.folder.create_logs(wanted).unwrap_or_else(|error| {
-            tracing::error!("{} partitions cannot be created: {error}", wanted.len());
+            tracing::error!("cannot create {} partitions: {error}", wanted.len());
             Vec::new()
         })
     }

@@ -27,11 +27,11 @@ const TURN: Duration = Duration::from_millis(20);
 pub struct AppendTerms {
     pub now: TimestampMs,
     pub zstd_allowed: bool,
-    /// Whether somebody waits until the records are committed.
+    /// Whether the request waits until the records are committed.
     pub awaits_commits: bool,
 }
 
-/// A batch that was appended, and the wait until it is committed: `Done` if nobody asked for it.
+/// A batch that was appended, and the wait until it is committed: `Done` if the request does not wait.
 #[derive(Debug)]
 pub struct AppendedBatch {
     pub appended: Appended,

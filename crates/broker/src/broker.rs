@@ -56,7 +56,7 @@ impl Broker {
         &*self.state.env.clock
     }
 
-    /// For ids that nobody can guess or repeat.
+    /// For ids that cannot be guessed or repeated.
     pub fn random_bytes(&self) -> [u8; 16] {
         random_bytes(&*self.state.env.rng)
     }
@@ -174,7 +174,7 @@ impl Broker {
         self.heavy.stop();
         let epoch = *self.state.broker_epoch.lock();
         if let Err(error) = self.state.folder.close(&self.state.all_logs(), epoch) {
-            tracing::error!("the data folder is not closed orderly, the next start will check it: {error}");
+            tracing::error!("cannot close the data folder in order; the next start will check it: {error}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Compaction: threads of their own, so that neither retention nor checkpoints wait for a long pass.
+//! Compaction has its own threads, so that neither retention nor checkpoints wait for a long pass.
 //!
-//! A thread takes the due log with the largest dirty share, as Kafka does, and rests for `log.cleaner.backoff.ms` when
-//! none is due. At most `log.cleaner.threads` logs are compacted at the same time, one thread each; the settings apply
-//! while running. A log whose compaction failed rests for a minute, twice as long each further time, an hour at the
-//! most; the others go on.
+//! A thread takes the due log with the largest dirty share, as Kafka does. If no log is due, it sleeps for
+//! `log.cleaner.backoff.ms`. At most `log.cleaner.threads` logs are compacted at the same time, one for each thread.
+//! The settings apply while the broker runs. A log with a failed compaction waits for a minute, then twice as long each
+//! time, at most an hour. Other logs are not affected.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 enum CleanError {
     #[error(transparent)]
     Compact(#[from] CompactError),
-    #[error("its checkpoint cannot be written: {0}")]
+    #[error("cannot write its checkpoint: {0}")]
     Checkpoint(#[from] OpenError),
     #[error(transparent)]
     Storage(#[from] mainstem_store::StorageError),
@@ -143,7 +143,7 @@ fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
 fn start_others(shared: &Arc<Shared>, state: &Arc<State>, wanted: usize) {
     for number in 1..wanted {
         if let Err(error) = start_thread(shared, &Arc::downgrade(state), number) {
-            return tracing::warn!("compaction goes on with fewer threads than log.cleaner.threads says: {error}");
+            return tracing::warn!("compaction runs with fewer threads than log.cleaner.threads: {error}");
         }
     }
 }
@@ -163,7 +163,7 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
 }
 
 impl Shared {
-    /// The due log with the largest dirty share that nobody compacts; it is the caller's until [`Shared::give_back`].
+    /// The due log with the largest dirty share that no thread compacts; it is the caller's until [`Shared::give_back`].
     fn take_due(&self, state: &State) -> Option<Arc<Partition>> {
         loop {
             let partition = self.most_due(state)?;
@@ -210,7 +210,7 @@ impl Shared {
             // A log that has ended said so when it did.
             Err(CompactError::Storage(_)) => None,
             Err(error) => {
-                tracing::warn!("{}: whether it is to be compacted is not known: {error}", partition.log().partition());
+                tracing::warn!("{}: cannot find out whether it needs compaction: {error}", partition.log().partition());
                 self.rest(&key(partition), state.env.clock.monotonic(), Duration::ZERO);
                 None
             }
@@ -279,7 +279,7 @@ fn clean(
 
 fn tell(log: &TopicLog, done: &Compaction) {
     tracing::info!(
-        "{}: compacted from {} to {}, {} keys; {} segments with {} bytes became {} with {}, {} of {} records stay",
+        "{}: compacted from {} to {}, {} keys; {} segments with {} bytes became {} with {}, {} of {} records remain",
         log.partition(),
         done.from,
         done.to,

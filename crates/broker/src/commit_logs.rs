@@ -1,5 +1,5 @@
-//! When old files of commit logs are deleted: at the hours that are configured; at any hour past a certain use of the
-//! disk; and past another one, the oldest file of all, whatever retention says.
+//! When the broker deletes old commit log files: in the configured hours; at any hour above a first use of the disk;
+//! and above a second one, the oldest file of all, whatever retention says.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) fn make_room(state: &State, go_on: &dyn Fn() -> bool) {
             // The oldest that can go: what is not committed keeps its own file, not those of other groups.
             Ok(oldest) if oldest.iter().any(|file| delete(state, file)) => {}
             Ok(_) => return,
-            Err(error) => return tracing::error!("the oldest commit log file is not deleted: {error}"),
+            Err(error) => return tracing::error!("cannot delete the oldest commit log file: {error}"),
         }
     }
 }
@@ -75,7 +75,7 @@ fn delete(state: &State, oldest: &OldFile) -> bool {
             true
         }
         Err(error) => {
-            tracing::error!("{}: the oldest file is not deleted: {error}", oldest.group.display());
+            tracing::error!("{}: cannot delete the oldest file: {error}", oldest.group.display());
             false
         }
     }

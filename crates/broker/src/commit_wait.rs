@@ -1,7 +1,7 @@
 //! Replies that wait until a record is committed: below the high watermark of its partition.
 //!
-//! Waiters are woken in the order of their offsets, in batches, by whoever advances the high watermark. A partition
-//! without waiters costs one relaxed load.
+//! The thread that advances the high watermark wakes waiters in batches, in the order of their offsets. A partition without
+//! waiters costs one relaxed load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// The log of the partition failed for good while a reply was waiting for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log stopped taking writes after an error of the disk")]
+#[error("the log accepts no more writes after a disk error")]
 pub struct CommitFailed;
 
 /// A committed record, or the wait for it.
@@ -81,12 +81,12 @@ impl CommitWaiters {
         // Who is woken may come back for the lock at once.
         drop(waiters);
         for waiter in released {
-            // The client may have gone away; then nobody listens.
+            // The client may have left; then there is no receiver.
             let _ = waiter.sender.send(Ok(()));
         }
     }
 
-    /// The log failed: nobody who waits will ever be committed.
+    /// The log failed: no waiting request will be committed.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::SeqCst);
         let mut waiters = self.waiters.lock();

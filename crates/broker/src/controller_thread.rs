@@ -24,13 +24,13 @@ use crate::state::State;
 pub enum ControllerError {
     #[error(transparent)]
     Write(#[from] MetadataWriteError),
-    #[error("the metadata cannot be followed: {0}")]
+    #[error("this node cannot follow the metadata: {0}")]
     Replay(#[from] mainstem_metadata::image::ReplayError),
     #[error("the metadata log failed before; restart the broker")]
     Failed,
-    #[error("no producer ids: {0}")]
+    #[error("cannot assign producer ids: {0}")]
     ProducerIds(#[from] mainstem_metadata::controller::AllocateProducerIdsError),
-    #[error("the offsets topic cannot be created: {0}")]
+    #[error("cannot create the offsets topic: {0}")]
     OffsetsTopic(mainstem_metadata::controller::CreateTopicError),
     #[error("the broker is stopping")]
     Stopping,
@@ -96,7 +96,7 @@ impl Core {
         Ok(delta)
     }
 
-    /// The image that the files of the log give, read anew.
+    /// The image that the files of the log give, read again.
     pub fn replayed(&self) -> Result<ClusterImage, LoadError> {
         self.log.reader().load().map(|loaded| loaded.image)
     }
@@ -120,7 +120,7 @@ impl Core {
         match self.log.snapshot(self.controller.image(), state.env.clock.wall_ms()) {
             Ok(id) => tracing::debug!("metadata snapshot up to offset {}", id.end),
             // The log has everything that the snapshot would have had: reported, and tried again later.
-            Err(error) => tracing::error!("no metadata snapshot: {error}"),
+            Err(error) => tracing::error!("cannot write a metadata snapshot: {error}"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! DeleteRecords (KIP-107): a partition begins later than it did.
+//! DeleteRecords (KIP-107): raises the log start of a partition.
 //!
-//! In memory at once; answered when the checkpoint of log starts is on the disk, so that what was said to be gone does
-//! not come back. The files go with a later pass of retention.
+//! The change applies in memory at once. The broker answers when the checkpoint of log starts is on the disk, so that
+//! deleted records do not come back. A later retention run removes the files.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ pub struct RecordsToDelete {
 /// Why no records of a partition were deleted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DeleteRecordsError {
-    #[error("there is no partition {topic}-{partition}")]
+    #[error("partition {topic}-{partition} does not exist")]
     Unknown { topic: String, partition: PartitionIndex },
-    #[error("records of the internal topic {0} cannot be deleted")]
+    #[error("cannot delete records of the internal topic {0}")]
     Internal(String),
-    #[error("records of {topic}-{partition} cannot be deleted: its cleanup.policy has no \"delete\"")]
+    #[error("cannot delete records of {topic}-{partition}: its cleanup.policy has no \"delete\"")]
     Policy { topic: String, partition: PartitionIndex },
     #[error(transparent)]
     LogStart(Arc<LogStartError>),
     /// They may be back after a crash.
-    #[error("the log start cannot be made durable: {0}")]
+    #[error("cannot make the log start durable: {0}")]
     Checkpoint(Arc<OpenError>),
 }
 
@@ -58,7 +58,7 @@ impl Broker {
             match written.next() {
                 Some(Err(error)) => {
                     tracing::error!(
-                        "{}: deleted records may be back after a crash: {error}",
+                        "{}: deleted records may come back after a crash: {error}",
                         partition.log().partition()
                     );
                     Err(DeleteRecordsError::Checkpoint(error))

@@ -1,11 +1,11 @@
 //! Long polls: a fetch that found too little waits here until appends have brought what it asked for.
 //!
-//! A waiter is registered with every partition of its fetch and dropped with it: a client that goes away leaves nothing
-//! behind. An append wakes a waiter only when the bytes that it still wants have come, so that a fetch for a megabyte
-//! is not woken by each small record. A partition without waiters costs one load an append; a waiting fetch costs no
-//! CPU.
+//! A waiter is registered with every partition of its fetch, and dropped with the fetch, so a client that leaves leaves
+//! nothing behind. An append wakes a waiter only when all bytes that it still wants have arrived. A small record
+//! therefore does not wake a fetch for a megabyte. A partition without waiters costs one load for each append. A
+//! waiting fetch costs no CPU.
 //!
-//! What a fetch could see of a partition is numbered: as long as [`FetchWaiters::changes`] stands still, another look
+//! A number counts what a fetch can see of a partition: while [`FetchWaiters::changes`] does not move, another read
 //! finds the same.
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl FetchWaiters {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Something changed that nobody waits for.
+    /// Something changed that no fetch waits for.
     pub fn changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }

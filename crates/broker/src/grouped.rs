@@ -1,4 +1,4 @@
-//! Topics whose partitions lie in common commit logs: layouts `topic` and `shared`.
+//! Topics with partitions in common commit logs: layouts `topic` and `shared`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the start says of topics whose acknowledged records may be in memory alone.
+//! What the start reports about topics whose acknowledged records may be only in memory.
 
 use std::collections::BTreeSet;
 

@@ -5,12 +5,12 @@
 //! - A record is acknowledged when it is committed: below the high watermark, which follows the log end
 //!   (`mainstem.durability=os`) or the durable end (`disk`). Consumers see nothing at or above it.
 //! - A change of the metadata is durable, and followed by this node, when it is answered.
-//! - No call of a door waits for a disk: what may do so is a future, or runs on [`Broker::blocking`].
+//! - No call of a door waits for a disk: a call that may wait returns a future, or runs on [`Broker::blocking`].
 //! - No type of a wire protocol appears here; persisted records (Kafka's schemas) do.
 //!
-//! Threads: `controller` (metadata), `maintenance` (retention, checkpoints), `cleaner-N` (compaction), `group-timer`,
-//! the flushers of the journals, and `num.io.threads` for blocking work and half as many as processors for heavy
-//! requests, started when there is some.
+//! Threads: `controller` (metadata), one for each maintenance task, `cleaner-N` (compaction), `group-load` and
+//! `group-timer`, the flushers of the journals; `io-N` (up to `num.io.threads`) for work that may wait, and `heavy-N`
+//! (up to half the number of processors) for requests that need much CPU time, both started when there is work.
 
 mod admin;
 mod adopt;

@@ -1,10 +1,9 @@
-//! What has to be done now and then: the look at the disk, flushes that are due, retention, checkpoints, files to
-//! remove, producers to forget.
+//! Regular tasks: checking the disk, due flushes, retention, checkpoints, removing files, expiring producers.
 //!
-//! Each task has a thread of its own, so that none waits for another one: a disk that takes long to delete files delays
-//! deletions alone. Readers and appenders never wait for a task: a log's own locks are held for moments. A task that
-//! goes from log to log, or from file to file, looks at its signal in between, and leaves the rest when the broker
-//! stops; what it leaves is done after the next start.
+//! Each task has its own thread, so no task waits for another one: a disk that deletes files slowly delays only
+//! deletions. Readers and appenders never wait for a task, because a task holds a log's locks only for moments. A task
+//! that works on many logs or files checks its signal between two of them. When the broker stops, it leaves the rest to
+//! the next start.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -165,12 +164,12 @@ pub(crate) fn retention_of_groups(state: &State) -> bool {
     let removed = retention_where(state, &|| true, |log| log.as_group_partition().is_some());
     let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);
     if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms) {
-        tracing::error!("how old records of unknown topics are cannot be told, they stay: {error}");
+        tracing::error!("cannot find out the age of records of unknown topics, so they stay: {error}");
     }
     match state.folder.remove_unneeded() {
         Ok(0) => {}
-        Ok(files) => tracing::info!("{files} commit log files removed that no partition needs"),
-        Err(error) => tracing::error!("commit log files are not removed: {error}"),
+        Ok(files) => tracing::info!("removed {files} commit log files that no partition needs"),
+        Err(error) => tracing::error!("cannot remove commit log files: {error}"),
     }
     removed
 }
@@ -195,7 +194,7 @@ fn retention_of(state: &State, partition: &Partition) -> bool {
         Ok(outcome) if outcome.segments_removed > 0 => {
             partition.log_start_moved();
             tracing::info!(
-                "{name}: {} old segments removed, {} bytes; it begins at {}",
+                "{name}: removed {} old segments, {} bytes; the log now begins at {}",
                 outcome.segments_removed,
                 outcome.bytes_removed,
                 outcome.log_start
@@ -221,7 +220,7 @@ fn expire_producers(state: &State) {
     }
 }
 
-/// Gives back files and memory of logs that nobody reads or writes.
+/// Gives back files and memory of idle logs.
 fn release_idle(state: &State) {
     state.env.release_idle_files();
     state.folder.release_idle_groups();
@@ -232,7 +231,7 @@ fn release_idle(state: &State) {
 
 pub(crate) fn write_checkpoints(state: &State) {
     if let Err(error) = state.folder.write_checkpoints(&state.all_logs()) {
-        tracing::error!("the checkpoints are not written: {error}");
+        tracing::error!("cannot write the checkpoints: {error}");
     }
     // A start's own reserve may have been taken with them.
     look_at_disk(state);

@@ -1,9 +1,9 @@
 //! The metadata journal on disk: `__cluster_metadata-0`, its snapshots, its vote. One voter.
 //!
-//! - An append is durable after the next flush. All records of one call are one batch (or a few, past [`BATCH_BYTES`]):
-//!   they are in the log together or, after a crash, a prefix of whole batches is.
-//! - A term begins with the vote on disk, then the LeaderChange record (Kafka's order): a term is never used twice.
-//! - Two snapshots are kept, and the log from the older one on: damage to the newest one loses nothing.
+//! - An append is durable after the next flush. All records of one call are one batch, or a few above [`BATCH_BYTES`].
+//!   They are in the log together; after a crash a prefix of whole batches is.
+//! - A term begins with the vote on disk, then the LeaderChange record (Kafka's order), so no term is used twice.
+//! - The log keeps two snapshots, and the records from the older one on. Damage to the newest snapshot loses nothing.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ const BATCH_BYTES: usize = 8 * 1024 * 1024;
 pub enum MetadataWriteError {
     #[error(transparent)]
     Storage(#[from] StorageError),
-    #[error("a metadata record cannot be encoded: {0}")]
+    #[error("cannot encode a metadata record: {0}")]
     Encode(#[from] mainstem_kafka_wire::EncodeError),
-    #[error("a batch of metadata records cannot be built: {0}")]
+    #[error("cannot build a batch of metadata records: {0}")]
     Build(#[from] BuildError),
     #[error("the metadata log refused its batch: {0}")]
     Append(#[from] mainstem_store::AppendError),
@@ -177,7 +177,7 @@ impl MetadataLog {
         Ok(())
     }
 
-    /// Writes a snapshot of everything below the log end. Then drops what nobody needs any more: snapshots before the
+    /// Writes a snapshot of everything below the log end. Then drops what is no longer needed: snapshots before the
     /// previous one, and segments that the previous one covers.
     pub fn snapshot(&mut self, image: &ClusterImage, now: TimestampMs) -> Result<SnapshotId, MetadataWriteError> {
         let end = self.log.log_end();
@@ -238,12 +238,12 @@ pub enum LoadError {
     #[error("the metadata snapshot that ends at offset {} cannot be read: {reason}", id.end)]
     Snapshot { id: SnapshotId, reason: String },
     #[error(
-        "the metadata log begins at offset {log_start}, and no whole snapshot reaches that far (what is known ends at {known}): \
+        "the metadata log begins at offset {log_start}, and no whole snapshot reaches that far (the known records end at {known}): \
          restore a .checkpoint file of __cluster_metadata-0"
     )]
     Gap { known: Offset, log_start: Offset },
     #[error(
-        "node {node} does not vote alone on the metadata log, nodes {} do as well: the folder belongs to a cluster of several nodes, \
+        "node {node} is not the only voter of the metadata log, nodes {} vote, too: the folder belongs to a cluster of several nodes, \
          and a Mainstem runs on one",
         list(others)
     )]

@@ -148,7 +148,7 @@ impl Partition {
             Ok(Outcome::HighWatermarkLowered { from, to }) => {
                 self.high_watermark.store(to.0, Ordering::SeqCst);
                 tracing::warn!(
-                    "{}-{}: records {to} to {from} were committed and are cut, as an unclean election demands",
+                    "{}-{}: committed records {to} to {from} are cut, because of an unclean election",
                     self.topic,
                     self.index
                 );
@@ -178,11 +178,11 @@ impl Partition {
     }
 
     fn failed(&self, error: &mainstem_store::StorageError) {
-        tracing::error!("{}-{} takes no more writes: {error}", self.topic, self.index);
+        tracing::error!("{}-{} accepts no more writes: {error}", self.topic, self.index);
         self.close_waits();
     }
 
-    /// The topic is gone: whoever waits, and whoever still holds the partition, is told so.
+    /// The topic is deleted: waiting requests and holders of the partition learn of it.
     pub(crate) fn was_deleted(&self) {
         self.deleted.store(true, Ordering::SeqCst);
         self.close_waits();
@@ -199,8 +199,7 @@ impl Partition {
         self.fetch_waiters.wake_all();
     }
 
-    /// Appends one batch. The record may be acknowledged when [`committed`](Self::committed) says so for the offset
-    /// after it.
+    /// Appends one batch. It may be acknowledged when [`committed`](Self::committed) says so for the offset after it.
     pub fn append(
         &self,
         batch: &Bytes,

@@ -1,5 +1,5 @@
-//! Producer ids: handed out from a block that the metadata log gave to this node. A block that was begun is lost with
-//! the process; an id is never given twice.
+//! Producer ids: assigned from a block that the metadata log gave to this node. When the process ends, the rest of the
+//! block is lost, and no id is used twice.
 
 use mainstem_types::ProducerId;
 use parking_lot::Mutex;

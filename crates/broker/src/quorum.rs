@@ -1,8 +1,7 @@
 //! Who votes on the metadata log, as the log, its snapshots and `quorum-state` say it.
 //!
-//! A Mainstem is the only voter of its log. A folder that names other voters belongs to a cluster: its log may lack
-//! what the others have agreed on, and a term begun here would be one that they never voted for. Such a folder is
-//! refused.
+//! Mainstem is the only voter of its log. A folder with other voters belongs to a cluster: its log may lack records
+//! that the other voters agreed on, and they never voted for a term that begins here. Mainstem refuses such a folder.
 
 use mainstem_kafka_wire::records::{KRaftVersionRecord, VotersRecord};
 use mainstem_kafka_wire::{DecodeError, Message, Reader};

@@ -1,4 +1,4 @@
-//! How many looks of fetches were answered from memory, and how many had to wait for the disk.
+//! Counts the reads of fetches that memory answered, and those that had to wait for the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! From settings as they are configured to settings as the log and the coordinator take them.
+//! Turns configured settings into the settings of the log and the coordinator.
 
 use mainstem_coordinator::GroupConfig;
 use mainstem_metadata::config::{BrokerConfig, CompressionType, Durability, KeyIndex, TimestampType, TopicConfig};

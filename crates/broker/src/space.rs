@@ -1,9 +1,9 @@
-//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` the broker refuses what they produce,
-//! except what is stored already.
+//! The last bytes of a disk are not for clients: below `mainstem.disk.reserve` the broker refuses produced records,
+//! except those that are already stored.
 //!
-//! Reads, deletions, groups and administration go on, and need a little space to do so. The reserve holds at any rate
-//! of writing: a look at the disk says how much may be written until the next look, appends count what they write, and
-//! an append that finds nothing left looks anew. A look once a second sees what others write and delete.
+//! Reads, deletions, groups and administration continue, and need a little space. The reserve holds at any rate of
+//! writing: a check of the disk says how much may be written until the next check, appends count what they write, and
+//! an append that finds nothing left checks again. A check once a second sees what other programs write and delete.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use mainstem_store::{Origin, StoreEnv};
 
 use crate::state::State;
 
-/// The most that is kept free if nobody says how much.
+/// The most that is kept free by default.
 const RESERVE_BYTES_MAX: u64 = 1 << 30;
 /// What file systems give out at once: a small append may take as much of the log, and as much of an index.
 const BLOCK_BYTES: u64 = 4096;
@@ -30,7 +30,7 @@ pub(crate) struct Space {
 }
 
 /// ```text
-/// written ≤ begun ≤ limit, or somebody looks at the disk
+/// written ≤ begun ≤ limit, or a thread checks the disk
 /// ```
 /// All three count bytes since the start. Whatever is below `written` was there when a later look at the disk began.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Drop for Taken<'_> {
 }
 
 impl Space {
-    /// Nothing is short until somebody looks.
+    /// Nothing is short until the first check.
     pub fn new(env: Arc<StoreEnv>, folder: PathBuf) -> Space {
         let shared = Shared {
             env,
@@ -145,7 +145,7 @@ impl Shared {
         }
         let more = (reserve / 10).max(self.missed.load(Ordering::Relaxed));
         if free >= reserve.saturating_add(more) && self.short.swap(false, Ordering::Relaxed) {
-            tracing::info!("{free} bytes are free on the disk: records are taken again");
+            tracing::info!("{free} bytes are free on the disk: the broker accepts records again");
         }
     }
 
@@ -155,7 +155,7 @@ impl Shared {
         }
         let reserve = self.reserve.load(Ordering::Relaxed);
         tracing::error!(
-            "the disk of {} has no more space free than mainstem.disk.reserve={reserve} bytes: the broker takes no records from producers until \
+            "the free space on the disk of {} is down to mainstem.disk.reserve={reserve} bytes: the broker refuses records of producers until \
              there is more; delete topics or records, shorten retention, or enlarge the disk",
             self.folder.display()
         );

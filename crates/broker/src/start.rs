@@ -36,13 +36,13 @@ pub enum StartError {
     Folder(#[from] OpenError),
     #[error(transparent)]
     Adopt(#[from] AdoptError),
-    #[error("the metadata cannot be written: {0}")]
+    #[error("cannot write the metadata: {0}")]
     Write(#[from] MetadataWriteError),
     #[error(transparent)]
     Controller(#[from] ControllerError),
-    #[error("settings in the metadata do not fit the configuration: {0}")]
+    #[error("settings in the metadata contradict the configuration: {0}")]
     Config(#[from] mainstem_metadata::config::ConfigError),
-    #[error("a thread cannot be started: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
     /// [`StoreEnv::set_stop`].
     #[error("the start was told to stop; the next one goes on where it ended")]

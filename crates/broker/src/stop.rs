@@ -1,15 +1,15 @@
-//! The last change of the metadata: the node says that it goes.
+//! The last change of the metadata: the node records its orderly stop.
 
 use mainstem_store::StopKind;
 
 use crate::controller_thread::Core;
 use crate::state::State;
 
-/// Records the orderly stop, as Kafka does it: whoever starts on the folder next knows that this node had everything.
+/// Records the orderly stop, as Kafka does it: the next broker on the folder knows that this node had everything.
 pub(crate) fn last_operation(core: &mut Core, state: &State) {
     let decision = core.controller().stop_node(state.node);
     if let Err(error) = core.commit(&decision.records, state.env.clock.wall_ms()) {
-        tracing::error!("the stop is not recorded: {error}");
+        tracing::error!("cannot record the orderly stop: {error}");
     }
 }
 
@@ -23,6 +23,6 @@ pub(crate) fn during_start(core: &mut Core, state: &State, found: StopKind) {
         StopKind::New | StopKind::Clean { .. } => state.folder.close(&logs, epoch),
     };
     if let Err(error) = closed {
-        tracing::error!("the data folder is not closed orderly, the next start will check it: {error}");
+        tracing::error!("cannot close the data folder in order; the next start will check it: {error}");
     }
 }

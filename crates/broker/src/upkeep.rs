@@ -1,5 +1,5 @@
-//! What the broker's own threads do when it is due, on the caller's thread and now: for administration, and for tests
-//! that decide about every step.
+//! Runs the tasks of the broker's own threads at once, on the caller's thread: for administration, and for tests that
+//! control every step.
 
 use mainstem_store::{OpenError, Removal};
 

@@ -1,8 +1,8 @@
 //! One TCP connection to one broker: requests go out without waiting for earlier answers, and answers find their
 //! request by correlation id.
 //!
-//! A writer task owns the sending half, so that a caller who gives up in the middle never leaves half a frame behind.
-//! When a request times out the connection is closed: what would come afterwards cannot be told from a stall.
+//! A writer task owns the sending half, so that a caller that gives up never leaves half a frame behind. When a request
+//! times out, the client closes the connection, because a late answer cannot be distinguished from a stall.
 
 use std::collections::HashMap;
 use std::sync::Arc;

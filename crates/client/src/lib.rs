@@ -1,6 +1,6 @@
 //! A small Kafka client: metadata, produce, fetch, offsets, administration of topics, groups and settings, and
-//! Mainstem's look-up by key. For Mainstem's command line, its tests and benches, and any other Rust program that wants
-//! no more than this. It speaks to Mainstem and to Kafka 2.1 and later.
+//! Mainstem's look-up by key. It is for Mainstem's command line, its tests and benches, and other Rust programs that
+//! need no more. It works with Mainstem and with Kafka 2.1 and later.
 //!
 //! What is guaranteed:
 //!

@@ -1,4 +1,4 @@
-//! FindByKey: where the records of a topic are that have a key. Mainstem alone has it.
+//! FindByKey: the positions of a topic's records with a key. Only Mainstem has this request.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -74,7 +74,7 @@ impl ForeignKey {
         ForeignKey { rank, member, kind, bytes: bytes.into() }
     }
 
-    /// The record that makes somebody a member.
+    /// The record that makes a client a member.
     fn makes_member(&self) -> bool {
         matches!(self.kind, 5 | 10 | 19)
     }

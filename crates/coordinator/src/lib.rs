@@ -26,7 +26,7 @@
 //! ```
 //!
 //! Timers: before each operation and each read, call [`GroupShard::poll_timer`] with the operation's own `now` until it
-//! gives `None`, each outcome through the loop above: what is due has happened for whoever asks. After each call look
+//! gives `None`, each outcome through the loop above: every caller sees what was due. After each call look
 //! at [`GroupShard::next_deadline`], and do the same when that moment has come. Reads ([`GroupShard::offset_fetch`],
 //! [`GroupShard::describe_group`], [`GroupShard::list_groups`]) answer at once from applied state; a caller that must
 //! not show what a crash could still take away waits until [`GroupShard::applied`] is committed.

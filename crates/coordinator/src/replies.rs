@@ -113,7 +113,7 @@ pub struct ListedGroup {
     pub group_type: GroupType,
 }
 
-/// An answer to whoever owns the token it goes with.
+/// An answer for the request of its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Join(Result<JoinedGroup, GroupError>),

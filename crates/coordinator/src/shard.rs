@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! stored   what the records of the log say; only `replay` changes it      survives a restart
-//! live     members, their parked requests, the phase of a rebalance       lost with the shard, made anew from `stored`
+//! live     members, their parked requests, the phase of a rebalance       lost with the shard, rebuilt from `stored`
 //! ```
 
 mod membership;

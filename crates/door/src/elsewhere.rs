@@ -1,5 +1,4 @@
-//! Requests that need much of a processor, away from the reactor: each step of them is taken on a thread for heavy
-//! work.
+//! Runs requests that need much CPU time away from the reactor: each of their steps runs on a thread for heavy work.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

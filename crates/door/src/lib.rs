@@ -6,8 +6,8 @@
 //! - Replies leave in the order of the requests or as they are ready: [`Order`], the protocol's choice.
 //! - A request is answered at once, or with a promise whose kind says what a stop and a leaving client do to it:
 //!   [`Handled`].
-//! - What nobody asked for goes through the [`Outbox`] of its connection: 256 frames and 4 MiB unless the protocol says
-//!   otherwise. One that is full refuses, and the protocol decides what that means.
+//! - A frame that is not a reply goes through the [`Outbox`] of its connection: 256 frames and 4 MiB unless the
+//!   protocol says otherwise. A full outbox refuses a push, and the protocol decides what that means.
 //! - Nothing here waits on a reactor: what may wait runs on a pool ([`Handled::on_pool`], [`handle_elsewhere`]).
 
 mod elsewhere;

@@ -1,11 +1,11 @@
 //! What a protocol sends to a client that did not ask for it: a bounded queue for each connection.
 //!
-//! - A push never waits. One that does not fit is refused ([`PushError::Full`]) and nothing of it is kept; what was
-//!   accepted before stays. The protocol decides what that means: leave it out, tell it later, or give the client up.
-//! - The server takes from the queue in order, between replies, while it holds less than 64 KiB for the client to take.
-//!   A client that reads slowly therefore fills its own outbox, and nobody else's.
-//! - Bytes in an outbox count as replies in memory: a client that takes nothing loses its connection when those are
-//!   crowded.
+//! - A push never waits. A push that does not fit is refused ([`PushError::Full`]), and nothing of it stays. Accepted
+//!   pushes stay. The protocol decides what to do: drop the message, send it later, or close the connection.
+//! - The server takes pushes in order, between replies, while it holds less than 64 KiB of unsent bytes for the client.
+//!   A client that reads slowly therefore fills only its own outbox.
+//! - Bytes in an outbox count as replies in memory: a client that reads nothing loses its connection when memory is
+//!   short.
 //! - At a stop nothing more is accepted ([`PushError::Closed`]); what was accepted is sent within the grace.
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Threads that a part of the program owns: each has a name, can be woken, and can be told to stop.
 //!
-//! A thread that panics takes the process with it ([`abort_on_panic`]; release builds abort by themselves). In tests,
-//! where the harness needs unwinding, the panic goes on in whoever joins the thread, so that no test passes over it.
+//! A thread that panics ends the process ([`abort_on_panic`]; release builds abort by themselves). In tests, where the
+//! harness needs unwinding, the panic continues in the thread that joins, so that no test misses it.
 
 use std::any::Any;
 use std::io;
@@ -30,7 +30,7 @@ impl Signal {
         self.asked.lock().stop
     }
 
-    /// Sleeps until somebody wakes the thread or asks it to stop, at most for `limit`. A wake that came before counts.
+    /// Sleeps until another thread wakes this one or asks it to stop, at most for `limit`. A wake that came before counts.
     /// Says whether to stop.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut asked = self.asked.lock();

@@ -1,4 +1,4 @@
-//! How many slots and entries a key index has, by its size alone.
+//! How many slots and entries a key index has, derived from its size.
 
 use mainstem_store::formats::key_index::{ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE};
 

@@ -1,10 +1,10 @@
-//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing: what is in a file ([`dump()`]), and
-//! whether all files say the same ([`verify()`]).
+//! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing. [`dump()`] shows the content of a
+//! file, and [`verify()`] checks whether all files agree.
 //!
 //! What is guaranteed:
 //!
-//! - Files are opened to read and for nothing else.
-//! - Damage is told with its place, and what follows it is read too.
+//! - Files are opened only to read.
+//! - Damage is reported with its place, and what follows it is read, too.
 //!
 //! Numbers: of a log, 1 MiB is in memory, or one batch; of small files at most 256 MiB; records of a batch are
 //! decompressed up to 256 MiB.

@@ -1,7 +1,7 @@
 //! Deleting at the front, and cutting at the back.
 //!
 //! A segment leaves the journal at once; its file is renamed to `<name>.deleted`, and unlinked by
-//! [`Journal::remove_deleted`] or the next [`Journal::open`]. Readers that hold the file read on.
+//! [`Journal::remove_deleted`] or the next [`Journal::open`]. Readers that hold the file can continue to read it.
 
 use std::ffi::OsString;
 use std::io;
@@ -68,7 +68,7 @@ impl Journal {
         segments.sort_by_key(|segment| segment.base);
     }
 
-    /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where nobody waits. What
+    /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where no request waits. What
     /// fails is tried again by the next call.
     pub fn remove_deleted(&self) -> Result<usize, DeleteError> {
         self.remove_deleted_while(&|| true)

@@ -8,7 +8,7 @@ use crate::{Location, SegmentBase};
 
 /// The error that ended a journal. It is kept and given to everybody who appends or flushes later.
 #[derive(Debug, thiserror::Error)]
-#[error("journal {}: {operation} failed at segment {segment}: {source}; nothing more is written until a restart checks its files", dir.display())]
+#[error("journal {}: {operation} failed at segment {segment}: {source}; the journal writes nothing more until a restart checks its files", dir.display())]
 pub struct JournalFailure {
     pub dir: PathBuf,
     pub segment: SegmentBase,
@@ -20,11 +20,11 @@ pub struct JournalFailure {
 /// Why a journal cannot be opened. Nothing was deleted; what recovery did before the error is repeated at the next try.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("journal {}: the directory cannot be read: {source}", dir.display())]
+    #[error("journal {}: cannot read the directory: {source}", dir.display())]
     Directory { dir: PathBuf, source: io::Error },
-    #[error("journal file {} cannot be read: {source}", path.display())]
+    #[error("cannot read journal file {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("journal file {} cannot be repaired ({operation}): {source}", path.display())]
+    #[error("cannot repair journal file {} ({operation}): {source}", path.display())]
     Repair { path: PathBuf, operation: &'static str, source: io::Error },
     /// [`crate::JournalHost::set_stop`]. What was checked and repaired so far stays so.
     #[error("journal {}: the recovery was told to stop", dir.display())]
@@ -42,7 +42,7 @@ pub enum AppendError {
     NoSegment { dir: PathBuf },
     #[error("journal {}: it is closed", dir.display())]
     Closed { dir: PathBuf },
-    #[error("journal file {} cannot be opened: {source}", path.display())]
+    #[error("cannot open journal file {}: {source}", path.display())]
     Open { path: PathBuf, source: Arc<io::Error> },
 }
 
@@ -55,11 +55,11 @@ pub enum RollError {
     NotAfter { dir: PathBuf, base: SegmentBase, active: SegmentBase },
     #[error("journal {}: it is closed", dir.display())]
     Closed { dir: PathBuf },
-    #[error("journal file {} exists, but is no segment of the journal; move it away", path.display())]
+    #[error("journal file {} exists, but is not a segment of the journal; move it away", path.display())]
     Occupied { path: PathBuf },
-    #[error("journal file {} cannot be created: {source}", path.display())]
+    #[error("cannot create journal file {}: {source}", path.display())]
     Create { path: PathBuf, source: Arc<io::Error> },
-    #[error("journal file {}: what is in memory alone must be written before a new segment begins: {source}", path.display())]
+    #[error("journal file {}: bytes that are only in memory must be written before a new segment begins, but: {source}", path.display())]
     WriteOut { path: PathBuf, source: Arc<io::Error> },
 }
 
@@ -70,7 +70,7 @@ pub enum ReadError {
     NoSegment { dir: PathBuf, segment: SegmentBase },
     #[error("journal {}: {location} is past the end of its segment at {len}", dir.display())]
     PastEnd { dir: PathBuf, location: Location, len: u64 },
-    #[error("journal file {} cannot be read: {source}", path.display())]
+    #[error("cannot read journal file {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -80,11 +80,11 @@ pub type ScanError = ReadError;
 /// Why segments were not deleted. Those that were not renamed yet are still part of the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    #[error("journal file {} cannot be renamed for deletion: {source}", path.display())]
+    #[error("cannot rename journal file {} for deletion: {source}", path.display())]
     Rename { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Failed(Arc<JournalFailure>),
-    #[error("journal file {} cannot be removed: {source}", path.display())]
+    #[error("cannot remove journal file {}: {source}", path.display())]
     Remove { path: PathBuf, source: io::Error },
 }
 
@@ -102,7 +102,7 @@ pub enum TruncateError {
 /// Why segments were not replaced. Nothing has changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReplaceError {
-    #[error("journal {}: it has no segments from {first} up to {next} that could be replaced", dir.display())]
+    #[error("journal {}: it has no segments from {first} up to {next} to replace", dir.display())]
     NotThere { dir: PathBuf, first: SegmentBase, next: SegmentBase },
 }
 

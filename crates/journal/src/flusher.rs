@@ -1,7 +1,7 @@
 //! The threads that make journals durable.
 //!
-//! A journal is in the queue at most once; requests that come while its sync runs are covered together by the next one.
-//! So the queue is bounded by the number of journals, and one `fdatasync` serves all who wait (group commit).
+//! A journal is in the queue at most once. One later sync serves all requests that arrive while a sync runs. The number of
+//! journals therefore bounds the queue, and one `fdatasync` serves all waiting requests (group commit).
 //!
 //! ```text
 //!            request                 thread takes it
@@ -55,7 +55,7 @@ impl Flusher {
         Ok(flusher)
     }
 
-    /// Asks for everything before `up_to` to become durable. `true`: it is already, and nobody will be told. `false`:
+    /// Asks for everything before `up_to` to become durable. `true`: it is already, and there will be no report. `false`:
     /// the journal's observer is told later, so register who waits before the call.
     pub fn request(&self, journal: &Arc<Journal>, up_to: Location) -> bool {
         if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
@@ -141,7 +141,7 @@ fn mark_requested(status: &AtomicU8) -> bool {
     status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
 }
 
-/// `true`: somebody asked meanwhile; the caller has to put the journal into the queue again.
+/// `true`: there was another request meanwhile; the caller has to put the journal into the queue again.
 fn mark_done(status: &AtomicU8) -> bool {
     let next = |now| Some(if now == RUNNING_AGAIN { QUEUED } else { IDLE });
     status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(RUNNING_AGAIN)

@@ -1,9 +1,9 @@
 //! The journal: its parts and who locks what.
 //!
-//! Locks, in the order in which they may be taken: `flush_order` (held across `fdatasync`; taken by flushes and cuts
-//! only) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held for a
-//! few instructions). Readers take the last group only, so they wait for no IO of anybody else; save for bytes that are
-//! in memory alone, which they write first, and take `state` for it.
+//! Locks, in the order in which a thread may take them: `flush_order` (held across `fdatasync`; only flushes and cuts
+//! take it) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held
+//! for a few instructions). Readers take only the last group, so they wait for no IO of another thread. The exception
+//! are bytes that are only in memory: a reader takes `state` and writes them first.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU8;
@@ -47,7 +47,7 @@ pub(crate) struct AppendState {
     pub(crate) options: JournalOptions,
     /// Where the next entry goes; `None` before the first segment.
     pub(crate) end: Option<Location>,
-    /// The active segment, once somebody appended.
+    /// The active segment, after the first append.
     pub(crate) active: Option<Arc<Segment>>,
     /// The directory holds names that are not durable yet.
     pub(crate) dir_dirty: bool,
@@ -60,7 +60,7 @@ pub(crate) struct AppendState {
     /// Up to which position of the active segment the system was told to begin writing.
     pub(crate) written_back_to: u64,
     pub(crate) closed: bool,
-    /// What of the active segment is in memory alone. Absent as long as nobody appends to memory.
+    /// What of the active segment is in memory alone. Absent until the first append to memory.
     pub(crate) unwritten: Option<Box<Unwritten>>,
     /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
     pub(crate) deleted: Vec<PathBuf>,

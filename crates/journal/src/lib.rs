@@ -8,21 +8,20 @@
 //! # Guarantees
 //! - [`Journal::append`] returns after the bytes are in the page cache: they survive a killed process. They survive a
 //!   power cut once [`Journal::durable`] is past them. No sync ever runs under the append lock.
-//! - [`Journal::append_in_memory`] returns before that: a killed process loses such entries, the newest ones alone,
-//!   until something writes them out: the thread of [`WriteOut`], a full buffer, a reader of the file, or any append,
-//!   flush, roll or cut that follows. What was appended with [`Journal::append`] is written only after everything
-//!   before it.
+//! - [`Journal::append_in_memory`] returns before that. A killed process loses such entries, always the newest ones,
+//!   until something writes them to the file: the thread of [`WriteOut`], a full buffer, a reader of the file, or any
+//!   later append, flush, roll or cut. An entry of [`Journal::append`] is written only after everything before it.
 //! - One `fdatasync` covers every append before it ([`Flusher`]): group commit.
 //! - Order: `durable ≤ written ≤ end`; a later segment is never durable before an earlier one.
-//! - Recovery reads the tail from the checkpoint on and nothing else. What follows the last whole entry is cut,
-//!   durably, before [`Journal::open`] returns; later segments are parked (renamed), never deleted. An unreadable file
-//!   is an error, not an empty one.
+//! - Recovery reads only the tail from the checkpoint on. Before [`Journal::open`] returns, recovery durably cuts what
+//!   follows the last whole entry. It parks (renames) later segments and deletes none. An unreadable file is an error,
+//!   not an empty file.
 //! - A failed sync, and a failed write other than "disk full", is final: the journal refuses every later append and
-//!   says why ([`Journal::failure`]); reads go on.
-//! - "Disk full" refuses the one append, leaves nothing of it behind, and is not final. What was acknowledged from
-//!   memory stays there and is tried again; appends are refused until it is written.
-//! - Readers never wait for an append, a flush or a deletion, save those who read of a file what is in memory alone:
-//!   they write it first; a [`FileSlice`] outlives the deletion of its segment.
+//!   gives the reason ([`Journal::failure`]). Reads continue.
+//! - "Disk full" refuses the one append, leaves nothing of it in the file, and is not final. Entries that were
+//!   acknowledged from memory stay there, and the journal retries. It refuses appends until they are written.
+//! - Readers never wait for an append, a flush or a deletion, with one exception: a reader of bytes that are only in
+//!   memory writes them to the file first. A [`FileSlice`] outlives the deletion of its segment.
 //!
 //! # Numbers
 //! | what | limit |

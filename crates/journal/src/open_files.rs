@@ -1,8 +1,8 @@
 //! How many segment files are open at the same time.
 //!
-//! Every opened segment is in a list, in the order of the openings. When it grows longer than the limit, the files at
-//! its front are closed, save those that were used since the list last came to them (second chance). Who needs a closed
-//! file again opens it again.
+//! A list has every opened segment, in the order of opening. When the list is longer than the limit, the files at its
+//! front are closed, except those that were used since the list last came to them (second chance). A caller that needs
+//! a closed file opens it again.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ impl OpenFiles {
         }
     }
 
-    /// Closes the files that nobody has used since the last call.
+    /// Closes the files that were not used since the last call.
     pub fn release_idle(&self) {
         let listed = self.list.lock().len();
         for _ in 0..listed {

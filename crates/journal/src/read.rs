@@ -1,5 +1,5 @@
-//! Reading. Nothing here waits for an append, a flush or a deletion, as long as what is asked for is in the files: what
-//! is in memory alone is written first, as an append would.
+//! Reading. A read of bytes that are in the files waits for no append, flush or deletion. A read of bytes that are only
+//! in memory writes them first, as an append does.
 
 use std::io;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 //!   ───────────────────┼────────────────────────────┼─────┼──────────────
 //!                  checkpoint                 last whole entry   later segments
 //! ```
-//! Later segments are parked *before* the cut: a crash between the two must not leave a segment that ends cleanly in
-//! front of one that does not belong to it. A segment that begins before the end of those before it is parked alone.
-//! What is cut is kept beside its segment, unless it is nothing but zeros: nobody knows what it was.
+//! Recovery parks later segments *before* the cut: a crash between the two must not leave a segment that ends cleanly
+//! in front of a segment that does not follow it. If a segment begins before the end of the previous one, recovery
+//! parks only that segment. Recovery stores the cut bytes next to their segment, unless they are only zeros.
 
 use std::fmt;
 use std::io;

@@ -1,8 +1,8 @@
 //! Putting one segment in the place of several: what compaction made of them.
 //!
-//! Only in memory. The files are the owner's to rename, in an order that its recovery understands; until it says that
-//! they bear their final names, the file it gave is kept open, because the segment's own name still leads to the old
-//! one.
+//! This changes only memory. The owner renames the files, in an order that its recovery understands. Until the owner
+//! says that the files have their final names, the journal keeps the new file open, because the segment's name still
+//! leads to the old one.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::{JournalHost, OpenFiles, SegmentBase};
 /// The number of digits in a segment's name.
 const NAME_DIGITS: usize = 20;
 
-/// Marks a length that nobody has asked the file system for yet.
+/// Marks a length that the file system was not asked for yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// A segment of a journal. Its file is opened by the first who needs it.

@@ -5,8 +5,8 @@
 //!  ──────────────┼──────────────┼──────────────┼────▶ bytes of the journal
 //!                │◀ page cache ▶│◀── memory ──▶│
 //! ```
-//! They are the end of the active segment. Whatever must be behind them in the file writes them out first: so what a
-//! killed process leaves is a beginning of the journal, and everything that was appended otherwise is in it.
+//! They are the end of the active segment. Whatever must follow them in the file writes them first. A killed process
+//! therefore leaves a prefix of the journal, which contains everything that was appended in another way.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -150,17 +150,14 @@ impl Journal {
                 active.segment.set_in_memory_from(u64::MAX);
                 self.note_writeback(state, &active, end.position);
                 if was_held_back {
-                    tracing::warn!(
-                        "journal {}: there is room again, and nothing is in memory alone",
-                        self.dir.display()
-                    );
+                    tracing::warn!("journal {}: there is room again, and everything is written", self.dir.display());
                 }
                 Ok(())
             }
             Err(error) if is_disk_full(&error) => {
                 if !std::mem::replace(&mut unwritten.held_back, true) {
                     tracing::error!(
-                        "journal {}: the disk is full: {waiting} bytes that were acknowledged from memory are there alone, and are lost if the process is killed; free space, and they are written",
+                        "journal {}: the disk is full: {waiting} bytes that were acknowledged from memory are only in memory, and a kill would lose them; free space, and the broker writes them",
                         self.dir.display()
                     );
                 }
@@ -197,7 +194,7 @@ impl Journal {
     }
 
     /// The directory is about to go, and another journal may get its name: what is in memory alone goes with it, and
-    /// nothing is written from now on. What was written can be read as long as somebody holds it.
+    /// nothing is written from now on. What was written can be read as long as a reader holds it.
     pub fn abandon(&self) {
         let mut state = self.state.lock();
         state.closed = true;

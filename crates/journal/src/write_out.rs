@@ -131,7 +131,9 @@ fn serve(journal: &Journal) -> bool {
         Ok(()) => {}
         Err(AppendError::Failed(failure)) => {
             let (dir, lost) = (journal.dir.display(), journal.unwritten_bytes());
-            tracing::error!("journal {dir}: {lost} bytes that were acknowledged from memory are lost with the process");
+            tracing::error!(
+                "journal {dir}: the process ends and loses {lost} bytes that were acknowledged from memory"
+            );
             if let Some(observer) = journal.observer.get().and_then(|observer| observer.upgrade()) {
                 observer.on_failed(&failure);
             }

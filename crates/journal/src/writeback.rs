@@ -1,9 +1,9 @@
 //! Dirty pages go to the disk in a steady flow, so that neither a sync nor the system's own flusher finds gigabytes at
 //! once.
 //!
-//! Whenever a segment has grown by [`crate::JournalOptions::writeback_bytes`], the append leaves a note which bytes
-//! these were, and a thread of its own tells the system to begin writing them. Nothing waits for it and nothing becomes
-//! durable by it: where it lags or cannot, the system writes when it likes, as without.
+//! Whenever a segment has grown by [`crate::JournalOptions::writeback_bytes`], the append notes which bytes these are.
+//! The thread `write-back` tells the system to begin writing them. Nothing waits for this thread, and it makes nothing
+//! durable. If it is late or fails, the system writes the pages when it wants.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Writeback {
         self.shared.running.load(Ordering::Relaxed)
     }
 
-    /// Leaves a note. Waits for nobody who does IO.
+    /// Leaves a note. Never waits for IO.
     pub(crate) fn note(&self, file: &Arc<dyn File>, position: u64, len: u64) {
         let mut queue = self.shared.queue.lock();
         if let Some(last) = queue.notes.back_mut()

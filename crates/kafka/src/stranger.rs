@@ -1,4 +1,4 @@
-//! Clients of other protocols: told apart by what they begin with, so that they, or the log, get a word of help.
+//! Clients of other protocols: recognized by their first bytes, so that the client or the log gets a hint.
 
 use crate::framing::LENGTH_BYTES;
 

@@ -22,7 +22,7 @@ pub struct Record<'a> {
 /// A header of a record: a name, which may occur more than once, and a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader<'a> {
-    /// UTF-8 by contract; nobody checks it.
+    /// UTF-8 by contract; not checked.
     pub key: &'a [u8],
     pub value: Option<&'a [u8]>,
 }

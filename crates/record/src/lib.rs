@@ -6,7 +6,7 @@
 //! - [`BatchView`] and [`validate`] copy no payload. Walking an uncompressed batch allocates nothing; walking a
 //!   compressed one uses one scratch window a thread.
 //! - Decompression never yields more than the limit that the caller gives, and memory grows with the bytes that really
-//!   come out, never with a length that somebody claimed.
+//!   come out, never with a claimed length.
 //! - No IO, no clock: `now` is an argument.
 //!
 //! Numbers: the header is [`HEADER_SIZE`] = 61 bytes; a scanner needs [`PEEK_SIZE`] = 17 bytes to know size and format;

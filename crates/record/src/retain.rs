@@ -1,8 +1,8 @@
 //! What compaction leaves of a batch: fewer records, or none, under the same offsets and sequences.
 //!
-//! The base offset, the last offset, the leader epoch and the producer's fields stay as they were, so that readers and
-//! producers go on where they were. Records keep their offsets and times; the count, the times of the header and the
-//! checksum are made anew.
+//! The base offset, the last offset, the leader epoch and the producer's fields do not change, so readers and producers
+//! continue where they were. Records keep their offsets and times. The count, the times in the header and the checksum
+//! are new.
 
 use mainstem_types::TimestampMs;
 

@@ -1,9 +1,9 @@
-//! What a broker checks before a batch enters the log. Nothing is copied; the walk over uncompressed records allocates
-//! nothing, that over compressed ones uses a window which each thread keeps.
+//! What a broker checks before a batch enters the log. Validation copies nothing. The walk over uncompressed records
+//! allocates nothing; the walk over compressed records uses a window that each thread keeps.
 //!
-//! The rules are Kafka's (`ProduceRequest`, `UnifiedLog`, `LogValidator`) in its order, stricter in two points: offset
-//! deltas must be 0, 1, 2, … (Kafka trusts them, and offsets of the log would repeat), and a client's batch marked
-//! LogAppendTime is always refused (Kafka lets some pass and unmarks them).
+//! The rules are Kafka's (`ProduceRequest`, `UnifiedLog`, `LogValidator`), in Kafka's order. Two rules are stricter.
+//! Offset deltas must be 0, 1, 2, …; Kafka trusts them, and offsets of the log could repeat. A client's batch with the
+//! LogAppendTime bit is always refused; Kafka accepts and unmarks some.
 
 use mainstem_types::{Offset, ProducerId, TimestampMs};
 

@@ -1,4 +1,4 @@
-//! What a replica set is told, and what it answers.
+//! The events of a replica set, and its outcomes.
 
 use mainstem_types::{LeaderEpoch, NodeId, Offset};
 

@@ -11,10 +11,11 @@
 //! - The high watermark is the lowest *acknowledged* log end of the in-sync set. While a larger in-sync set is
 //!   proposed, the members of both sets count. It does not move while fewer replicas are in sync than
 //!   `min.insync.replicas` asks for (KIP-966).
-//! - The high watermark goes back in one case alone: a follower cut its log below it, which only an unclean election
-//!   can demand.
+//! - The high watermark goes back in only one case: a follower cut its log below it, which only an unclean election can
+//!   demand.
 //! - The leader epoch never goes back; what a client names is checked by [`ReplicaSet::check_leader_epoch`].
-//! - A follower whose log has another history than the leader's is told where to cut: [`diverging`], [`cut_at`].
+//! - If a follower's log has another history than the leader's, the leader says where to cut it: [`diverging`],
+//!   [`cut_at`].
 //! - Everything is the same for one replica and for n.
 //!
 //! ```text

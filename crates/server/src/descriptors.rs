@@ -17,7 +17,7 @@ impl Shares {
     /// Raises the limit as far as it goes first.
     pub fn of_this_process() -> Shares {
         let limit = mainstem_env::raise_open_files_limit().unwrap_or_else(|error| {
-            tracing::warn!("the limit of open files is not known: {error}");
+            tracing::warn!("the limit of open files is unknown: {error}");
             LIMIT_ASSUMED
         });
         Shares::of(limit)

@@ -73,7 +73,7 @@ impl FrontConfig {
 pub enum FrontError {
     #[error(transparent)]
     Listen(#[from] ListenError),
-    #[error("a reactor cannot be started: {0}")]
+    #[error("cannot start a reactor: {0}")]
     Reactor(io::Error),
 }
 

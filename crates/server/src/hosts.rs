@@ -42,7 +42,7 @@ impl HostLimits {
             Ok(addresses) => addresses.into_iter().map(|address| (address, limit)).collect(),
             Err(error) => {
                 tracing::warn!(
-                    "max.connections.per.ip.overrides: {host} has no address, its limit does not apply: {error}"
+                    "max.connections.per.ip.overrides: {host} has no address, so its limit does not apply: {error}"
                 );
                 Vec::new()
             }

@@ -2,16 +2,16 @@
 //! limits and memory.
 //!
 //! What is guaranteed:
-//! - A connection belongs to one reactor (a thread with a single-threaded runtime) for its life; nothing it does waits
-//!   for a disk there.
+//! - A connection belongs to one reactor (a thread with a single-threaded runtime) for its life, and never waits for a
+//!   disk there.
 //! - Replies leave in the order that the protocol of their connection wants.
 //! - Memory is bounded: see `connection` for the bounds of one connection, `limits` for those of the broker.
-//! - An orderly stop answers or ends every request that was taken.
+//! - An orderly stop answers or ends every received request.
 //!
 //! Numbers: frames as long as their protocol allows; 64 pipelined requests and 8 MiB of them, 64 KiB received
 //! ahead, 16 MiB of replies in memory before a further request is handled, 1 MiB in one turn of a connection; 256 MiB
-//! of large requests in flight over the broker; 256 MiB of replies in memory, past which clients that do not take
-//! theirs lose their connections.
+//! of large requests in flight over the broker; 256 MiB of replies in memory, above which the server closes the slowest
+//! readers.
 
 mod connection;
 mod counters;

@@ -34,9 +34,9 @@ struct Open {
 /// Why a connection was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("max.connections={0} are open")]
+    #[error("max.connections={0} connections are open")]
     Total(usize),
-    #[error("max.connections.per.ip={0} are open from its address")]
+    #[error("max.connections.per.ip={0} connections are open from its address")]
     PerIp(usize),
 }
 

@@ -180,7 +180,7 @@ pub(crate) async fn accept(
                 if let Some(suppressed) = dispatcher.shared.log_limit.admit() {
                     tracing::warn!(
                         suppressed,
-                        "listener {name} cannot accept, next try in {} ms: {error}",
+                        "listener {name} cannot accept a connection; next attempt in {} ms: {error}",
                         ACCEPT_PAUSE.as_millis()
                     );
                 }

@@ -59,7 +59,7 @@ pub fn set_levels(levels: &BTreeMap<String, &'static str>) {
     let root = levels.get(ROOT).map_or(LevelFilter::INFO, |level| level_of(level));
     let targets = Targets::new().with_targets(named.map(|(name, level)| (name.clone(), level_of(level))));
     if let Err(error) = handle.reload(targets.with_default(root)) {
-        tracing::error!("the levels of the log cannot be changed: {error}");
+        tracing::error!("cannot change the log levels: {error}");
     }
 }
 

@@ -20,7 +20,7 @@ pub enum StartError {
     #[error(transparent)]
     Front(#[from] FrontError),
     #[error(
-        "listener {listener}: clients cannot be told to connect to every interface, and this machine has no host name: set advertised.listeners"
+        "listener {listener}: it listens on every interface, and this machine has no host name to advertise: set advertised.listeners"
     )]
     NothingToAdvertise { listener: String },
     #[error(transparent)]
@@ -206,7 +206,7 @@ fn advertised(wanted: &[Listener], bound: &[(Arc<str>, SocketAddr)]) -> Result<V
             let nothing = || StartError::NothingToAdvertise { listener: listener.name.clone() };
             listener.host = host_name().ok_or_else(nothing)?;
             tracing::info!(
-                "listener {}: clients are told to connect to {}, set advertised.listeners to change it",
+                "listener {}: advertising the address {}; set advertised.listeners to change it",
                 listener.name,
                 listener.host
             );

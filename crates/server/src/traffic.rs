@@ -1,4 +1,4 @@
-//! What went through the node, told in the log: now and then at level debug, and at the end.
+//! Logs how much data went through the node: every minute at level debug, and at the end.
 
 use std::fmt;
 

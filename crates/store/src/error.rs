@@ -12,7 +12,7 @@ use crate::formats::FormatError;
 
 /// The disk failed under a log. Final for this log until it is opened again: nothing is acknowledged after it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{action} {path} failed: {error}; the log takes no more writes until it is opened again", path = path.display())]
+#[error("{action} {path} failed: {error}; the log accepts no more writes until the next start", path = path.display())]
 pub struct StorageError {
     /// What was attempted, as a verb: "write", "sync", "open".
     pub action: &'static str,
@@ -88,14 +88,14 @@ pub enum ReadError {
     #[error("{partition}: the bytes at offset {offset} ({path}, byte {position}) are no batch", path = path.display())]
     Corrupt { partition: TopicPartition, offset: Offset, path: PathBuf, position: u64 },
     /// The bytes were deleted or cut while they were being looked for; the read can be repeated.
-    #[error("{partition}: what was to be read has just been deleted")]
+    #[error("{partition}: the records have just been deleted")]
     Gone { partition: TopicPartition },
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error("{partition} is closed")]
     Closed { partition: TopicPartition },
     /// Only of reads that must not wait: the answer cannot be given from memory; read again where waiting is allowed.
-    #[error("the disk would have to be waited for")]
+    #[error("the read would wait for the disk")]
     WouldBlock,
 }
 
@@ -104,10 +104,10 @@ pub enum ReadError {
 pub enum OpenError {
     #[error("{path}: {error}", path = path.display())]
     Io { path: PathBuf, error: io::Error },
-    #[error("{path}: {error}; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
+    #[error("{path}: {error}; restore the file, or remove it if you know that the rest of the folder is good", path = path.display())]
     Format { path: PathBuf, error: FormatError },
     #[error(
-        "{path} has format {found}, and this Mainstem knows formats up to {supported}: a newer one wrote the folder; use that, or choose \
+        "{path} has format {found}, but this Mainstem knows formats up to {supported}: a newer version wrote the folder; use that version, or choose \
          another --data-dir",
         path = path.display()
     )]
@@ -117,7 +117,7 @@ pub enum OpenError {
         path = path.display()
     )]
     Older { path: PathBuf, found: i64 },
-    #[error("{path} is empty; restore the file, or remove it if the rest of the folder is known to be good", path = path.display())]
+    #[error("{path} is empty; restore the file, or remove it if you know that the rest of the folder is good", path = path.display())]
     Empty { path: PathBuf },
     #[error("{path} is used by another process{holder}; stop it, or choose another --data-dir", path = path.display())]
     Locked { path: PathBuf, holder: String },

@@ -46,7 +46,7 @@ pub enum FindByKeyError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Of offsets, or of positions in a commit log.
-    #[error("the key index of {log} is being made, and has come to {done} of {end}: ask again")]
+    #[error("the broker is building the key index of {log} (offset {done} of {end}): ask again")]
     Behind { log: String, done: u64, end: u64 },
 }
 

@@ -1,16 +1,18 @@
-//! Partition logs in Kafka's own file format, and the data folder that holds them.
+//! Partition logs: in Kafka's own files (`partition_log`), or many in one commit log (`group_log`); and the data
+//! folder.
 //!
 //! What is guaranteed:
 //!
-//! - [`PartitionLog`]: `Send + Sync`, every method takes `&self`. An append is in the page cache when it returns (with
-//!   [`Durability::Memory`] in the journal's memory, which a killed process loses), and durable when the durable end
-//!   ([`PartitionLog::durable_end`]) has passed it. Offsets are dense, and never given twice.
-//! - Every file is Kafka's, byte for byte; `docs/formats/` draws them. Indexes, producer state and aborted transactions
-//!   are views of the `.log` files: lost or damaged, they are rebuilt.
-//! - A log ends where its last whole, checksummed batch ends; what lies behind is cut, durably, before the first
-//!   append.
-//! - An error of the disk is final for its log ([`StorageError`]); the other logs of the folder go on.
-//! - [`DataFolder`]: one process at a time; nothing whose topic is unknown is ever deleted, it is parked.
+//! - [`TopicLog`] is the contract of all layouts: [`PartitionLog`] for layout `partition`, [`GroupPartition`] for
+//!   layouts `topic` and `shared`. All are `Send + Sync`, and every method takes `&self`. An append is in the page
+//!   cache when it returns (with [`Durability::Memory`] in the journal's memory, which a killed process loses), and
+//!   durable when the durable end ([`TopicLog::durable_end`]) has passed it. Offsets are dense, and never reused.
+//! - In layout `partition` every file is Kafka's, byte for byte. In the other layouts consume queues and key index are
+//!   RocketMQ's. `docs/formats/` draws all files. Indexes, queues, producer state and aborted transactions are views:
+//!   the store rebuilds lost or damaged ones.
+//! - A log ends where its last whole, checksummed batch ends. What follows is cut, durably, before the first append.
+//! - A disk error is final for its log ([`StorageError`]). Other logs of the folder are not affected.
+//! - [`DataFolder`]: one process at a time uses it. It never deletes data of an unknown topic, but parks it.
 //!
 //! Numbers: a segment has at most 2,147,483,647 bytes and as many offsets; a batch at most `max.message.bytes`; five
 //! batches are remembered for each producer; an idle log costs no file descriptor and less than 3 kB.

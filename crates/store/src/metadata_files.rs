@@ -81,7 +81,7 @@ impl MetadataFiles {
             if is_whole(&bytes) {
                 return Ok(Some((id, Bytes::from(bytes))));
             }
-            tracing::warn!("{} is damaged; an older snapshot is looked for", path.display());
+            tracing::warn!("{} is damaged; the broker looks for an older snapshot", path.display());
         }
         Ok(None)
     }

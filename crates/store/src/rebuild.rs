@@ -1,4 +1,4 @@
-//! The views of a log as its batches alone tell them, made in memory: for whoever checks the files beside a log.
+//! The views of a log, rebuilt in memory from its batches alone, to check the files next to the log.
 //!
 //! The same code makes the views of a running log. Nothing here does IO.
 

@@ -83,7 +83,7 @@ impl StoreEnv {
         self.host.writeback.stats()
     }
 
-    /// Closes the files that nobody has used since the last call. To be called now and then, where nobody waits.
+    /// Closes the files that were not used since the last call. To be called now and then, where nobody waits.
     pub fn release_idle_files(&self) {
         self.indexes.release_idle();
         self.host.open_files.release_idle();

@@ -6,7 +6,7 @@ pub const CONSUMER_OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub const TRANSACTION_STATE_TOPIC: &str = "__transaction_state";
 /// Where share groups are. Written by a Kafka whose folder was taken over.
 pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
-/// The metadata log. No topic of the cluster: nobody may create it, and clients do not see it.
+/// The metadata log. No topic of the cluster: no request may create it, and clients do not see it.
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Whether a topic of the cluster is the broker's own: clients see that it is internal and may not write it.

@@ -28,7 +28,7 @@ impl fmt::Display for TopicNameError {
 
 impl std::error::Error for TopicNameError {}
 
-/// Checks a name that somebody wants to create a topic under.
+/// Checks the name of a new topic.
 pub fn validate_topic_name(name: &str) -> Result<(), TopicNameError> {
     if name.is_empty() {
         return Err(TopicNameError::Empty);

@@ -1,9 +1,9 @@
-//! One timer for the waits of a connection, kept from one to the next and moved only when it fires: a timer that is set
-//! anew interrupts the sleep of its reactor, which takes more system calls than a short request has.
+//! One timer for the waits of a connection. It stays from one wait to the next, and moves only when it fires: setting a
+//! new timer interrupts the sleep of its reactor, which takes more system calls than a short request.
 //!
 //! A connection keeps at most one timer; waits that overlap have their own.
 //!
-//! Long waits end in company: a reactor that is woken for each of a thousand consumers spends more on waking than on
+//! Long waits end together: a reactor that wakes for each of a thousand consumers spends more on waking than on
 //! answering.
 
 use std::future::poll_fn;

@@ -51,7 +51,7 @@ impl Loader {
         if let Err(error) = spawned {
             queue.is_running = false;
             for shard in queue.shards.drain(..) {
-                tracing::error!("groups of {} are not served: {error}", shard.partition().log().partition());
+                tracing::error!("cannot serve the groups of {}: {error}", shard.partition().log().partition());
                 shard.unreadable();
             }
         }
@@ -71,7 +71,7 @@ fn run(shared: &Shared, timer: &Waker, queue: &Mutex<Queue>) {
         match replay(&shard) {
             Ok(()) => shard.loaded(shared.now()),
             Err(error) => {
-                tracing::error!("groups of {} are not served: {error}", shard.partition().log().partition());
+                tracing::error!("cannot serve the groups of {}: {error}", shard.partition().log().partition());
                 shard.unreadable();
             }
         }
@@ -85,7 +85,7 @@ pub(super) fn replay(shard: &Shard) -> Result<(), ReplayError> {
     shard.with(|machine| machine.committed(committed));
     // A batch at a time: who asks meanwhile is told that it loads, and does not wait.
     for_each_batch(log, log.log_start(), log.log_end(), |batch| {
-        // Once the shard has ended, nobody asks for what is read.
+        // Once the shard has ended, the result is not needed.
         shard.with(|machine| replay_batch(log, machine, batch)).unwrap_or(Ok(()))
     })
 }
@@ -116,7 +116,7 @@ fn replay_batch(log: &TopicLog, machine: &mut GroupShard, batch: &BatchView<'_>)
         let replayed = machine.replay(record.offset, producer, key, record.value);
         // One record that cannot be read must not take the offsets of all other groups with it.
         if let Err(error) = replayed {
-            tracing::error!("{partition}: the record at offset {} is passed over: {error}", record.offset);
+            tracing::error!("{partition}: skipping the record at offset {}: {error}", record.offset);
         }
     }
     Ok(())

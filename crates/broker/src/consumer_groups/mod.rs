@@ -4,7 +4,7 @@
 //!   apply" so that the order in the log is the order of the decisions. An append writes to the page cache, nothing
 //!   under the lock waits for a disk.
 //! - A shard lives as long as this node leads its partition: [`ConsumerGroups::partition_elected`] loads it,
-//!   [`ConsumerGroups::partition_resigned`] ends it and answers NOT_COORDINATOR to whoever waits.
+//!   [`ConsumerGroups::partition_resigned`] ends it and answers waiting requests with NOT_COORDINATOR.
 //! - An answer leaves when all records before it are committed; reads are answered from the committed records.
 //! - Timers run on one thread, which sleeps until the earliest deadline of all shards. What is due also happens before
 //!   each operation, so that no answer depends on how fast that thread is.

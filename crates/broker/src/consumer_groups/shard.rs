@@ -1,4 +1,4 @@
-//! One partition of `__consumer_offsets`: its state machine, its log, and those who wait for an answer.
+//! One partition of `__consumer_offsets`: its state machine, its log, and the requests that wait for an answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ enum Phase {
     Served,
     /// The log could not be read: clients are told that it loads, nothing is answered from half of the truth.
     Unreadable,
-    /// The node does not lead any more: whoever still holds the shard is told so.
+    /// The node does not lead any more: holders of the shard learn of it.
     Closed,
 }
 
@@ -162,7 +162,7 @@ impl Shard {
         state.machine.next_deadline()
     }
 
-    /// Ends the shard: whoever waits is answered NOT_COORDINATOR, for a commit as well; nothing is kept.
+    /// Ends the shard: all waiting requests get NOT_COORDINATOR, those that wait for a commit, too. Nothing is kept.
     pub fn close(&self, now: Now) {
         let mut state = self.state.lock();
         state.phase = Phase::Closed;

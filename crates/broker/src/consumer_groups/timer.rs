@@ -11,7 +11,7 @@ use super::Shared;
 
 /// When the thread wakes next.
 struct Plan {
-    /// On the monotonic clock; `None` sleeps until somebody calls.
+    /// On the monotonic clock; `None` sleeps until a call.
     wake: Option<Duration>,
     stopped: bool,
 }

@@ -1,9 +1,8 @@
 //! Administration: topics and their records, consumer groups, configurations, the cluster. All methods are on
 //! [`Client`](crate::Client).
 //!
-//! What concerns several topics, groups or partitions gives one result for each, in the order they were given; the
-//! outer error is that of the request as a whole, and the only one that is waited out: what is wrong with one of them
-//! is told at once.
+//! A method for several topics, groups or partitions returns one result for each, in the given order. The outer error
+//! is that of the whole request, and the client retries only that one. It reports an error of one object at once.
 
 mod cluster;
 mod configs;

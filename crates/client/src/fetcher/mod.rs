@@ -1,10 +1,11 @@
 //! Consuming without a group: partitions and where to begin are the caller's.
 //!
-//! Guarantees: the records of a partition come in the order of their offsets, each once; none below the position; those
-//! of aborted transactions not, with [`Isolation::ReadCommitted`]; marks of the broker never. A batch whose checksum is
-//! wrong is an error, not data. Records borrow the memory of the answer they came in: keep copies, not records.
+//! Guarantees: the fetcher returns the records of a partition in the order of their offsets, each once, and none below
+//! the position. With [`Isolation::ReadCommitted`] it leaves out records of aborted transactions. It never returns
+//! markers of the broker. A batch with a wrong checksum is an error, not data. Records borrow the memory of their
+//! answer: store copies, not records.
 //!
-//! One fetch for each broker is under way at a time, also while the caller works on the records of the last.
+//! One fetch for each broker is in flight at a time, even while the caller works on the records of the last one.
 
 mod decode;
 mod places;

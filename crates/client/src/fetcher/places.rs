@@ -1,4 +1,4 @@
-//! Reading single records, whose offsets somebody knows.
+//! Reading single records by their offsets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

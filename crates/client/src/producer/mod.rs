@@ -1,10 +1,10 @@
 //! Producing: records are collected into batches for each partition and sent to its leader.
 //!
 //! Guarantees: records of one partition are written in the order in which they were sent, also when a batch has to be
-//! sent again; with `idempotent`, none is written twice by that. Each record's fate is told exactly once. What waits in
-//! memory is bounded by `buffer_size`; beyond it [`Producer::send`] waits.
+//! sent again; with `idempotent`, none is written twice by that. The producer reports the result of each record exactly
+//! once. `buffer_size` bounds the waiting records in memory; above it [`Producer::send`] waits.
 //!
-//! One batch of a partition is under way at a time; meanwhile the next one fills. Partitions do not wait for each
+//! One batch of a partition is in flight at a time; meanwhile the next one fills. Partitions do not wait for each
 //! other.
 
 mod batch;

@@ -41,7 +41,7 @@ impl Context<'_> {
         self.timers.schedule(key, self.now.after_ms(delay_ms));
     }
 
-    /// Starts a member's session anew.
+    /// Restarts a member's session.
     pub(crate) fn schedule_session(&mut self, group: &Arc<str>, member: &Arc<str>, timeout_ms: u64) {
         self.schedule(TimerKey::Session { group: group.clone(), member: member.clone() }, timeout_ms);
     }

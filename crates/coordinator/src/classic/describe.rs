@@ -14,7 +14,7 @@ impl ClassicGroup {
         }
     }
 
-    /// `settled`: the newest record of the group is committed. If not, its assignments are shown to nobody.
+    /// `settled`: the newest record of the group is committed. If not, its assignments are not shown.
     pub(crate) fn describe(&self, settled: bool) -> DescribedGroup {
         let state = self.shown_state(settled);
         // While the group rebalances there is no protocol whose metadata could be shown.

@@ -261,7 +261,7 @@ impl ClassicGroup {
         }
     }
 
-    /// If the leader has not rejoined, the first member that has becomes leader. False: nobody has rejoined.
+    /// If the leader has not rejoined, the first member that has becomes leader. False: no member has rejoined.
     pub(crate) fn elect_joined_leader(&mut self) -> bool {
         let leader = self.leader.as_ref().and_then(|id| self.members.get(id));
         if leader.is_some_and(|member| member.awaiting_join.is_some()) {

@@ -57,7 +57,7 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// A member has synced; after the last one nobody is waited for any more.
+    /// A member has synced; after the last one the group waits for no member.
     fn synced(&mut self, ctx: &mut Context<'_>, member_id: &str) {
         self.pending_sync.remove(member_id);
         if self.pending_sync.is_empty() {

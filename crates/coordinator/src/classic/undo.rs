@@ -39,7 +39,7 @@ impl PartialEq for Undo {
 impl Eq for Undo {}
 
 impl ClassicGroup {
-    /// The assignment is not stored: nobody may act on it, all members join again.
+    /// The assignment is not stored: no member may act on it, and all members join again.
     pub(crate) fn undo_generation(&mut self, ctx: &mut Context<'_>) {
         if self.state() == GroupState::Stable {
             self.transition_to(GroupState::CompletingRebalance, ctx.now.wall);

@@ -1,4 +1,4 @@
-//! A deadline is met exactly: a wait is never over too early, and what is due has happened for whoever asks at that
+//! A deadline is met exactly: a wait is never over too early, and every caller sees what was due at that
 //! moment.
 
 use std::time::Duration;

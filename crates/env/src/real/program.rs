@@ -24,7 +24,7 @@ mod linux {
         let page = page_bytes();
         let mut given_back = 0;
         for_each_read_only_segment(&mut |segment| {
-            // Whole pages alone: what shares the first or the last one belongs to somebody else.
+            // Only whole pages: other data may share the first and the last one.
             let (start, end) = (segment.start.next_multiple_of(page), segment.end / page * page);
             let is_changed = changed.iter().any(|mapping| mapping.start < end && start < mapping.end);
             if start >= end || is_changed {

@@ -36,7 +36,7 @@ pub struct Dumped {
 /// Why a file cannot be shown at all.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    #[error("{path}: no file of a data folder has such a name; dump works by names, as Kafka gives them", path = path.display())]
+    #[error("{path}: no file of a data folder has such a name; dump recognizes files by Kafka's names", path = path.display())]
     UnknownKind { path: PathBuf },
     #[error("{path} cannot be read: {error}", path = path.display())]
     Io { path: PathBuf, error: io::Error },

@@ -1,4 +1,4 @@
-//! A partition of a group as the commit log tells it, against what the group's checkpoint says.
+//! Compares a partition according to the commit log with the group's checkpoint.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The indexes of a segment against its batches.
 //!
-//! An index is right if every entry tells the truth, and if it is not short: entries are made each
-//! `index.interval.bytes`, but a restart or another setting moves them, so not every entry has to be where it would be
-//! made now.
+//! An index is right if every entry is true and the index is not short. The broker writes an entry every
+//! `index.interval.bytes`. A restart or another setting moves the places, so an entry need not be where it would be
+//! now.
 
 use std::path::{Path, PathBuf};
 

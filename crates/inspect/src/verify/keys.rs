@@ -1,7 +1,7 @@
 //! The key index of a group: its chains against its slots, and its entries against the records.
 //!
-//! Which keys were to be indexed is a setting that may have changed, so an entry that is missing cannot be told from
-//! one that nobody wanted; files that lack what the checkpoint says of them can.
+//! The setting that selects keys may have changed, so the check cannot distinguish a missing entry from an unwanted
+//! one. It finds files that lack what the checkpoint says of them.
 
 use std::collections::HashSet;
 use std::io;

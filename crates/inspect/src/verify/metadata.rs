@@ -1,4 +1,4 @@
-//! The cluster as the metadata log tells it: topics, their ids and settings.
+//! The cluster according to the metadata log: topics, their ids and settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,7 @@
-//! Checks a data folder: every log is gone through, every file that is made from logs is made again in memory and
-//! compared.
+//! Checks a data folder: reads every log, rebuilds in memory every file that is derived from logs, and compares.
 //!
-//! Nothing is changed. `.lock` alone is opened for writing, because Java's locks want it, and nothing is written to it:
-//! no broker starts on the folder meanwhile.
+//! The check changes nothing. It opens only `.lock` for writing, because Java's kind of lock needs that, and writes
+//! nothing to it. The lock keeps brokers from starting on the folder meanwhile.
 
 mod facts;
 mod group;
@@ -42,7 +41,7 @@ pub enum VerifyError {
     #[error("{path} cannot be read: {error}", path = path.display())]
     Io { path: PathBuf, error: io::Error },
     #[error(
-        "{path} is no data folder: it has no meta.properties, no partition and no .lock; name the folder that log.dirs or --data-dir names",
+        "{path} is not a data folder: it has no meta.properties, no partition and no .lock; give the folder of log.dirs or --data-dir",
         path = path.display()
     )]
     NotADataFolder { path: PathBuf },

@@ -1,4 +1,4 @@
-//! What a check found, told as it goes.
+//! The findings of a check, reported while it runs.
 
 use std::path::Path;
 

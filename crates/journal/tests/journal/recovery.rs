@@ -180,7 +180,7 @@ fn a_segment_that_does_not_follow_is_parked_also_when_the_one_before_ends_cleanl
 
 #[test]
 fn unreadable_is_an_error_and_changes_nothing() {
-    for (kind, what) in [(OpKind::Read, "cannot be read"), (OpKind::ReadDir, "directory"), (OpKind::Metadata, "read")] {
+    for (kind, what) in [(OpKind::Read, "cannot read"), (OpKind::ReadDir, "directory"), (OpKind::Metadata, "read")] {
         let fs = three_segments();
         let before = fs.mutations();
         fs.plan_fault(Fault::of(kind, 1));

@@ -2,11 +2,11 @@
 //!
 //! - v4: isolation level. v7: sessions (KIP-227). v9: leader epoch. v11: rack. v12: flexible, diverging epochs.
 //!   v13: topics by id (KIP-516). v15-18: fields of followers and leader hints, without meaning on one node.
-//! - Long poll: with fewer than `min_bytes` it waits up to `max_wait_ms` (long waits up to 16 ms more), woken by the
-//!   append that satisfies it, then answers with what there is. An error is answered at once, and the end of the wait
-//!   is none.
-//! - The partitions are looked at on the reactor as far as memory has what is needed: positions, index entries, batch
-//!   headers. A look that would wait for the disk is taken again on a thread of the broker's pool.
+//! - Long poll: with fewer than `min_bytes` the fetch waits up to `max_wait_ms` (long waits up to 16 ms more). The
+//!   append that brings enough bytes wakes it; at the end of the wait it answers with what there is. An error is
+//!   answered at once. The end of the wait is not an error.
+//! - The reactor reads the partitions as long as memory has positions, index entries and batch headers. If a read would
+//!   wait for the disk, a thread of the broker's pool repeats it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,8 @@
 //! - v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v7: -3, the record with the
 //!   largest timestamp. v8: -4, earliest on local disk. v9: -5, latest in tiered storage. v10: timeout. v11: -6,
 //!   earliest not yet in tiered storage.
-//! - A lookup by time gives the first *record* at or after it, with the record's own time; none is -1, -1 and no error.
+//! - A look-up by time returns the first *record* at or after the time, with the record's own time. If there is none,
+//!   it returns -1, -1 and no error.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

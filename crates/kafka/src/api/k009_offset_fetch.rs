@@ -160,7 +160,7 @@ fn name_of(topics: &TopicMap, wanted: &OffsetFetchRequestTopics<'_>, by_id: bool
     }
 }
 
-/// A topic id that nobody knows: each of its partitions says so.
+/// An unknown topic id: each of its partitions says so.
 fn unknown_topic(wanted: &OffsetFetchRequestTopics<'_>) -> OffsetFetchResponseTopics<'static> {
     let partition = |index: &i32| OffsetFetchResponsePartitions {
         partition_index: *index,

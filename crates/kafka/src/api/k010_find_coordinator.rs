@@ -36,7 +36,7 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
     let broker = Arc::clone(&door.broker);
     Ok(Handled::working(async move {
         if let Err(error) = broker.create_offsets_topic().await {
-            tracing::warn!("the offsets topic cannot be created: {error}");
+            tracing::warn!("cannot create the offsets topic: {error}");
         }
         let message = "The offsets topic was not there yet; try again.";
         answer(&request, keys, |key| refused(key, ErrorCode::COORDINATOR_NOT_AVAILABLE, message))

@@ -3,7 +3,7 @@
 //! - v3: flexible, the client says its software and version (KIP-511).
 //! - v3: features, with the levels that the cluster works at: those that this broker has, whatever a Kafka left in its
 //!   folder. Before v4 without those that may be off: clients took a least version of 0 for none (KAFKA-17011).
-//! - Mainstem's own apis are named to its own client alone, which says who it is from v3 on.
+//! - Mainstem's own APIs are listed only for its own client, which gives its name from v3 on.
 //! - v5: the client says which cluster and node it means to speak to (KIP-1242).
 //! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
 //!   can try again. The response header is always version 0.

@@ -1,8 +1,8 @@
-//! DeleteRecords (21), versions 0-2 (KIP-107): partitions begin later than they did. v2: flexible.
+//! DeleteRecords (21), versions 0-2 (KIP-107): raises the log start of partitions. v2: flexible.
 //!
 //! - -1 asks for everything below the high watermark; other negative offsets, and those above it, are
 //!   OFFSET_OUT_OF_RANGE.
-//! - An offset at or below the start changes nothing. The answer tells where the partition begins now, durably.
+//! - An offset at or below the start changes nothing. The answer has the new log start, which is durable.
 //! - Topics that are only compacted are POLICY_VIOLATION, internal ones INVALID_TOPIC_EXCEPTION.
 //! - Nothing waits for other replicas, so `timeout_ms` has nothing to limit.
 

@@ -33,7 +33,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
         match broker.allocate_producer_id().await {
             Ok(id) => granted(&request, id.0),
             Err(error) => {
-                tracing::warn!("no producer id: {error}");
+                tracing::warn!("cannot assign a producer id: {error}");
                 refused(&request, ErrorCode::COORDINATOR_NOT_AVAILABLE)
             }
         }

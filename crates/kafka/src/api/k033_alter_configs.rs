@@ -1,9 +1,9 @@
 //! AlterConfigs (33), versions 0-2: the whole of what is set for topics, brokers, or all brokers. v2: flexible.
 //!
-//! - What a resource had and the request does not name goes back to what it falls back to. Clients that want to change
-//!   single settings use IncrementalAlterConfigs.
-//! - All of one resource is done, or nothing. New values apply when the answer leaves.
-//! - Levels of loggers are changed by IncrementalAlterConfigs alone; client metrics and groups have no settings here:
+//! - Settings that the request does not name return to their defaults. Clients that want to change single settings use
+//!   IncrementalAlterConfigs.
+//! - Either all changes of one resource are made, or none. New values apply when the answer leaves.
+//! - Only IncrementalAlterConfigs changes levels of loggers. Client metrics and groups have no settings here:
 //!   INVALID_REQUEST.
 
 use std::borrow::Cow;

@@ -1,5 +1,5 @@
 //! DescribeLogDirs (35), versions 1-5: the data folder, and how large its partitions are. v2: flexible. v3: an error of
-//! the whole. v4: size and free space of the file system. v5: cordoned folders, of which there are none.
+//! the whole. v4: size and free space of the file system. v5: cordoned folders; there are none.
 //!
 //! - A partition has the size of its `.log` files. Topics and partitions that do not exist are left out.
 //! - There is one folder, and no replica moves between folders: no lag, no future replica.

@@ -1,7 +1,7 @@
 //! ElectLeaders (43), versions 0-2: asks for other leaders. v1: unclean elections, an error of the whole. v2: flexible.
 //!
-//! A partition of one node that is served has the only leader that it can have: ELECTION_NOT_NEEDED. A request for all
-//! partitions lists those that are not so, hence none.
+//! On one node a served partition has its only possible leader: ELECTION_NOT_NEEDED. The answer to a request for all
+//! partitions lists only the others, so it is empty.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! ListPartitionReassignments (46), version 0: which partitions are on the way to other nodes. On one node none is.
+//! ListPartitionReassignments (46), version 0: which partitions are moving to other nodes. On one node, none.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! DescribeQuorum (55), versions 0-2: who keeps the metadata log, and how far. v1: times. v2: messages, directories,
-//! addresses.
+//! DescribeQuorum (55), versions 0-2: the voters of the metadata log, and their offsets. v1: times. v2: messages,
+//! directories, addresses.
 //!
-//! This node is the only voter. The one partition there is to ask for is `__cluster_metadata-0`.
+//! This node is the only voter. The only partition is `__cluster_metadata-0`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

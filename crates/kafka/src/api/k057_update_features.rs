@@ -1,7 +1,8 @@
 //! UpdateFeatures (57), versions 0-2: changes the levels that the cluster works at. v1: kinds of upgrade, and
 //! validation alone. v2: one result for all.
 //!
-//! All updates of a request happen, or none. Only what this broker does can be raised: see the features of ApiVersions.
+//! Either all updates of a request happen, or none. Only features of this broker can be raised: see the features of
+//! ApiVersions.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! DescribeProducers (61), version 0 (KIP-664): who wrote to a partition with sequence numbers, as far as it is
-//! remembered.
+//! DescribeProducers (61), version 0 (KIP-664): the remembered producers that wrote to a partition with sequence
+//! numbers.
 
 use std::borrow::Cow;
 use std::sync::Arc;

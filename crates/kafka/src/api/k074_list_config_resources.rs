@@ -1,7 +1,7 @@
-//! ListConfigResources (74), versions 0-1: the names of what can have settings. v0: client metrics alone. v1: any kinds
-//! (KIP-1142); none named asks for all.
+//! ListConfigResources (74), versions 0-1: the names of what can have settings. v0: only client metrics. v1: any kinds
+//! (KIP-1142); a request without kinds asks for all.
 //!
-//! Topics, brokers and their loggers are all listed, groups and client metrics only where something is set for them.
+//! The answer lists all topics, brokers and loggers, but only those groups and client metrics that have settings.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ struct Refusal {
 }
 
 fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Result<Handled, CloseReason> {
-    // What cannot be read is refused here: nobody waits for a thread for it.
+    // Unreadable requests are refused here, before they wait for a thread.
     drop(request.decode::<FindByKeyRequest<'_>>()?);
     Ok(on_pool(&door.broker, move |broker| answer(broker, &request)))
 }

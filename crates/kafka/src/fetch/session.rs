@@ -1,13 +1,13 @@
 //! Incremental fetch sessions (KIP-227): what a client has asked for, remembered between its fetches.
 //!
-//! - At most `slots` sessions (`max.incremental.fetch.session.cache.slots`); a client that finds no room is answered
-//!   without a session, which every client accepts.
-//! - A session that was not used for [`EVICTION_MS`] gives way to a new one; so does one in the cache that long with
+//! - There are at most `slots` sessions (`max.incremental.fetch.session.cache.slots`). If there is no room, the client
+//!   is answered without a session, which every client accepts.
+//! - A new session replaces one that was not used for [`EVICTION_MS`], or one that has been in the cache that long with
 //!   fewer partitions than the new one.
-//! - All sessions together remember what takes at most [`WEIGHT_MAX`], about 200 MB: past it a client is answered
-//!   without a session, and one whose session would grow beyond it loses that session.
-//! - A partition of which nothing changed since it was found to have nothing to tell is not looked at: a fetch costs
-//!   what its session's busy partitions cost, and one comparison for each of the others.
+//! - All sessions together take at most [`WEIGHT_MAX`], about 200 MB. Above it a client is answered without a session,
+//!   and a client whose session would grow beyond it loses that session.
+//! - The fetch skips a partition that had nothing to report and has not changed since. A fetch costs what the busy
+//!   partitions of its session cost, and one comparison for each other partition.
 //! - No IO and no clock: `now` is an argument.
 
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ pub struct FetchPlan {
     /// What to look at first.
     pub partitions: Vec<(PartitionKey, Wanted)>,
     /// What an earlier fetch of the session left behind, if it still stands for all of its partitions. It counts what
-    /// is appended since before the partitions were chosen: what comes to one that was not is missed by nobody.
+    /// is appended since before the partitions were chosen: no fetch misses what comes to a partition that was not chosen.
     pub wait: Option<PlannedWait>,
     kind: Kind,
 }

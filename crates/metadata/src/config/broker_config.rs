@@ -23,13 +23,13 @@ pub enum ConfigWarning {
     #[error("{key} is accepted, and has no effect: {reason}")]
     NoEffect { key: String, reason: &'static str },
     #[error(
-        "message.max.bytes ({message}) is more than socket.request.max.bytes ({request}): such batches cannot arrive"
+        "message.max.bytes ({message}) is larger than socket.request.max.bytes ({request}): the broker cannot receive such batches"
     )]
     MessageLargerThanRequest { message: i32, request: i32 },
     /// `place` is the file and the line.
     #[error("{key} is a setting of neither Kafka nor Mainstem, and is ignored{} ({place})", hint(.suggestion))]
     Unknown { key: String, place: String, suggestion: Option<&'static str> },
-    #[error("the listener {name} is for Kafka's controllers and is not opened")]
+    #[error("the listener {name} is for Kafka's controllers; the broker does not open it")]
     ControllerListener { name: String },
 }
 

@@ -1,4 +1,4 @@
-//! `mainstem.durability`: when a record counts as stored, and who may leave it in memory.
+//! `mainstem.durability`: when a record counts as stored, and which topics may leave it in memory.
 
 use std::collections::BTreeMap;
 
@@ -45,11 +45,11 @@ impl Durability {
     pub fn exposure(self) -> &'static str {
         match self {
             Durability::Os => {
-                "an acknowledged record is in the page cache: it survives a killed broker, not a machine that loses power before the system writes it out"
+                "an acknowledged record is in the page cache: it survives a killed broker, but not a power cut before the system has written it to the disk"
             }
             Durability::Disk => "an acknowledged record is on the disk",
             Durability::Memory => {
-                "an acknowledged record is in the broker's memory alone for about 10 ms: a killed broker loses up to 256 KiB of acknowledged records of each log, a machine that loses power all that the system has not written out"
+                "an acknowledged record is only in the broker's memory for about 10 ms: a killed broker loses up to 256 KiB of acknowledged records of each log; a power cut loses all that the system has not written to the disk yet"
             }
         }
     }
@@ -64,7 +64,7 @@ impl Durability {
     }
 }
 
-/// Topics of the broker itself: what they hold was promised to somebody.
+/// Topics of the broker itself: their records were promised to clients.
 fn is_never_in_memory(topic: &str) -> bool {
     is_internal_topic(topic) || topic == CLUSTER_METADATA_TOPIC
 }

@@ -18,7 +18,7 @@ pub fn format_records() -> Vec<MetadataRecord<'static>> {
     finalized.map(|feature| record(feature.name, feature.max)).collect()
 }
 
-/// What the first start of a cluster appends when nobody chose levels for it: those of [`format_records`].
+/// What the first start of a cluster appends when no levels were chosen for it: those of [`format_records`].
 pub fn bootstrap_records() -> Vec<MetadataRecord<'static>> {
     bootstrap_records_of(format_records())
 }

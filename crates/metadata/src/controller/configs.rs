@@ -80,7 +80,7 @@ pub enum AlterConfigError {
     #[error("Unknown broker '{0}': name a registered broker's number, or nothing for all brokers")]
     UnknownBroker(String),
     /// Kafka: INVALID_REQUEST (42). Broker loggers, client metrics and groups have no settings here.
-    #[error("resources of kind {0} cannot be changed")]
+    #[error("cannot change resources of kind {0}")]
     UnsupportedResource(i8),
     /// Kafka: INVALID_REQUEST (42).
     #[error("the request names the resource more than once")]

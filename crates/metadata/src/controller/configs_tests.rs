@@ -80,7 +80,7 @@ fn what_kafka_refuses_for_a_topic_is_refused() {
             plain(&[("retention.ms", Set, Some("1")), ("retention.ms", Delete, None)]),
             "Error due to duplicate config keys: retention.ms",
         ),
-        (alteration(ConfigResource { kind: 16, name: "x".into() }, &[]), "resources of kind 16 cannot be changed"),
+        (alteration(ConfigResource { kind: 16, name: "x".into() }, &[]), "cannot change resources of kind 16"),
     ];
     for (alteration, message) in cases {
         assert_eq!(error(&controller, alteration).to_string(), message);

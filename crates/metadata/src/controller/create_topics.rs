@@ -13,7 +13,7 @@ use crate::config::{
 };
 use crate::image::ConfigResource;
 
-/// A topic that somebody wants.
+/// A requested topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTopic {
     pub name: String,

@@ -35,7 +35,7 @@ pub enum DeleteTopicError {
     #[error("the request names the topic {0} more than once")]
     Duplicate(String),
     /// Kafka: TOPIC_DELETION_DISABLED (73).
-    #[error("topics cannot be deleted: delete.topic.enable is false")]
+    #[error("cannot delete topics: delete.topic.enable is false")]
     Disabled,
 }
 

@@ -1,8 +1,8 @@
 //! The controller: operations on the cluster as a state machine.
 //!
-//! An operation looks at the image, and returns the records that bring the change about and the reply. Nothing changes
-//! until the records come back through [`Controller::replay`]. The broker runs one operation at a time: operation,
-//! append as one batch, replay.
+//! An operation reads the image, and returns the records of the change and the reply. Nothing changes until the records
+//! come back through [`Controller::replay`]. The broker runs one operation at a time: operation, append as one batch,
+//! replay.
 
 mod assignment;
 mod bootstrap;

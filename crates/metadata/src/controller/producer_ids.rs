@@ -25,7 +25,7 @@ pub enum AllocateProducerIdsError {
     #[error("broker {node} is registered with epoch {registered}, not {given}")]
     StaleEpoch { node: NodeId, registered: i64, given: i64 },
     /// Kafka: UNKNOWN_SERVER_ERROR (-1). It would take 292,000 years at a million ids a second.
-    #[error("all producer ids were given out")]
+    #[error("no producer ids are left")]
     Exhausted,
 }
 

@@ -12,7 +12,7 @@ pub enum UnregisterBrokerError {
     #[error("Broker ID {0} is not currently registered")]
     NotRegistered(i32),
     /// Kafka forgets a broker that runs; here it is INVALID_REQUEST (42).
-    #[error("broker {0} is this node, and it runs")]
+    #[error("broker {0} is this running node")]
     ThisNode(i32),
 }
 

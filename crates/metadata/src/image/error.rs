@@ -22,6 +22,6 @@ pub enum ReplayError {
     NestedTransaction { offset: Offset },
     #[error("metadata record at offset {offset}: a transaction ends that did not begin")]
     NoTransaction { offset: Offset },
-    #[error("metadata record at offset {offset} was applied already: the image is at {applied}")]
+    #[error("metadata record at offset {offset} is already applied: the image is at {applied}")]
     Replayed { offset: Offset, applied: Offset },
 }

@@ -39,7 +39,7 @@ pub struct PartitionImage {
     /// Replicas outside the in-sync set that are known to have everything up to the high watermark (KIP-966).
     pub eligible_leader_replicas: Vec<i32>,
     pub last_known_eligible: Vec<i32>,
-    /// [`NO_LEADER`] when nobody leads.
+    /// [`NO_LEADER`] when no node leads.
     pub leader: i32,
     /// 1 after an unclean election, until the leader has recovered.
     pub leader_recovery_state: i8,

@@ -1,7 +1,7 @@
 //! zstd, with contexts that each thread keeps.
 //!
-//! The library reserves the window that a frame announces, at most 128 MiB (level 22 does), before data comes. The
-//! pages of it are only touched as far as data comes, and a context that grew so large is not kept.
+//! The library reserves the window that a frame announces, at most 128 MiB (with level 22), before data arrives. It
+//! touches the window's pages only as data arrives. The thread does not keep a context that grew so large.
 
 use std::cell::RefCell;
 use std::io::Cursor;

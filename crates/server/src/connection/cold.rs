@@ -1,9 +1,8 @@
 //! Slices whose pages are not in memory: a thread of the pool reads them a little ahead of the socket, and gives back
-//! the pages that the reader has left behind. So who reads old records does not push out of memory what everybody
-//! reads.
+//! the pages behind the reader. A reader of old records therefore does not push out of memory what other readers use.
 //!
-//! Of each connection at most 8 runs of pages are remembered, of about 6 MiB each; no file stays open for it. Pages
-//! that were in memory before are never given back, save for those in gaps of up to 2 MiB between pages that were not.
+//! For each connection, the server remembers at most 8 runs of pages, of about 6 MiB each. No file stays open for that.
+//! It never gives back pages that were in memory before, except in gaps of up to 2 MiB between pages that were not.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,5 +1,5 @@
-//! Replies in memory that their clients do not take. As long as all connections together hold little, a slow client
-//! costs nobody anything; past the bound of the broker those go that take next to nothing.
+//! Replies in memory that clients do not read. While all connections together hold little, a slow client has no effect.
+//! Above the broker's bound, the server closes the connections that read almost nothing.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};

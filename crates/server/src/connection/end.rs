@@ -12,7 +12,7 @@ pub(super) enum End {
     PeerClosed,
     #[error("it made no progress for connections.max.idle.ms")]
     Idle,
-    #[error("its client does not take its replies, and those of all connections together take too much memory")]
+    #[error("its client does not read its replies, and the replies of all connections take too much memory")]
     Crowded,
     #[error("the broker stops")]
     Stopped,
@@ -20,7 +20,7 @@ pub(super) enum End {
     Receive(io::Error),
     #[error("sending failed: {0}")]
     Send(#[from] SendError),
-    #[error("it sent {HEAD_BYTES_MAX} bytes in which no frame begins")]
+    #[error("it sent {HEAD_BYTES_MAX} bytes without the beginning of a frame")]
     NoFrame,
     #[error("{0}")]
     Protocol(Close),

@@ -1,4 +1,4 @@
-//! Cuts the bytes of a socket into frames, where the protocol says that they lie.
+//! Cuts the bytes of a socket into frames, as the protocol says.
 //!
 //! Guarantees: memory grows with what was received (at most 1 MiB, or twice what is there, ahead of it); a frame is
 //! read straight into the buffer that is handed on, without a copy when its length is known or was guessed from the

@@ -272,7 +272,7 @@ impl<P: Protocol> Connection<P> {
         self.outbox.close();
     }
 
-    /// Moves what nobody asked for into the output, as far as the client takes it.
+    /// Moves pushes into the output, as far as the client reads them.
     fn collect_pushes(&mut self) -> Result<(), End> {
         while self.has_pushes()
             && let Some(response) = self.outbox.take()

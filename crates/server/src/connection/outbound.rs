@@ -33,11 +33,11 @@ const PARTS_MAX: usize = 64;
 /// Why a reply could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    #[error("the peer is gone: {0}")]
+    #[error("the client has left: {0}")]
     Socket(io::Error),
-    #[error("a log file cannot be read at {position}: {error}")]
+    #[error("cannot read a log file at {position}: {error}")]
     File { position: u64, error: io::Error },
-    #[error("a log file ends before {position}, inside of a reply")]
+    #[error("a log file ends before {position}, in the middle of a reply")]
     FileTooShort { position: u64 },
 }
 

@@ -1,7 +1,7 @@
 //! Collects the settings of a node: file, environment, command line, later ones over earlier ones.
 //!
-//! In a `.properties` file a key that nobody knows is a warning: Kafka ignores it, and such files hold keys of
-//! authorizers, metrics reporters and vendors. Everywhere else it is an error.
+//! In a `.properties` file an unknown key is a warning: Kafka ignores it, and such files have keys of authorizers,
+//! metrics reporters and vendors. In all other sources it is an error.
 //!
 //! Each value keeps its source, so that an error can say where it came from. What keys mean is the business of
 //! `mainstem-metadata`; here they are text.
@@ -71,9 +71,9 @@ pub struct Settings {
 /// Why settings could not be collected.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("{}: the configuration file cannot be read: {error}", .path.display())]
+    #[error("{}: cannot read the configuration file: {error}", .path.display())]
     Read { path: PathBuf, error: io::Error },
-    #[error("{}: a configuration file ends in .toml or .properties", .path.display())]
+    #[error("{}: the name of a configuration file must end in .toml or .properties", .path.display())]
     UnknownKind { path: PathBuf },
     #[error("{} line {line}: {reason}", .path.display())]
     Syntax { path: PathBuf, line: usize, reason: String },
@@ -82,7 +82,7 @@ pub enum SettingsError {
     #[error("--set {0}: it must be --set key=value")]
     NoEqualSign(String),
     #[error(
-        "{name} is set in the environment, but no setting has this name{} (a setting's dots become underscores, in capitals)",
+        "{name} is set in the environment, but no setting has this name{} (write a setting in capitals, with underscores for dots)",
         meant(.suggestion)
     )]
     UnknownVariable { name: String, suggestion: Option<String> },
@@ -183,7 +183,7 @@ fn place(source: &Option<Source>) -> String {
     source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default()
 }
 
-/// Reads what was collected. Keys of a `.properties` file that nobody knows are among the warnings.
+/// Reads what was collected. Unknown keys of a `.properties` file are among the warnings.
 pub fn read_config(settings: &Settings) -> Result<BrokerConfig, ConfigRefused> {
     let mut properties = settings.properties();
     let mut ignored = Vec::new();

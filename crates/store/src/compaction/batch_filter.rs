@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 pub(super) enum FilterError {
     #[error(transparent)]
     Record(#[from] RecordError),
-    #[error("its records cannot be put together again: {0}")]
+    #[error("its records cannot be rebuilt: {0}")]
     Build(#[from] BuildError),
 }
 
@@ -65,7 +65,7 @@ impl<'a> BatchFilter<'a> {
         BatchFilter { map, now, delete_retention_ms, producers, end, counts: Counts::default(), scratch, stays }
     }
 
-    /// `can_go`: the batch is aborted, or a marker of a transaction of which nothing is left.
+    /// `can_go`: the batch is aborted, or a marker of a transaction without remaining records.
     pub(super) fn judge(&mut self, batch: &BatchView<'_>, can_go: bool) -> Result<Verdict, FilterError> {
         let header = *batch.header();
         let control = header.attributes.is_control();
@@ -110,7 +110,7 @@ impl<'a> BatchFilter<'a> {
                 false => Verdict::Goes,
             });
         }
-        // The time of tombstones, and of markers of which nothing is left, begins with the first pass that meets them.
+        // The time of tombstones, and of markers without remaining records, begins with the first pass that meets them.
         let begins = (tombstones || (can_go && control)) && header.delete_horizon().is_none();
         if kept == self.stays.len() && !begins {
             return Ok(Verdict::Stays);

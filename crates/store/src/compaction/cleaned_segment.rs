@@ -120,7 +120,7 @@ pub(super) fn discard(log: &PartitionLog, base: Offset) {
         let path = cleaned_file(log, base, suffix);
         match log.fs().remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(partition = %log.partition(), "{} stays behind: {error}", path.display());
+                tracing::warn!(partition = %log.partition(), "cannot remove {}: {error}", path.display());
             }
             _ => {}
         }

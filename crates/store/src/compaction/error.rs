@@ -15,19 +15,19 @@ pub enum CompactError {
     /// The log has ended with this.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    #[error("{action} {path} failed: {error}; the log is as it was, and is compacted later", path = path.display())]
+    #[error("{action} {path} failed: {error}; the log did not change, and a later pass compacts it", path = path.display())]
     Io { action: &'static str, path: PathBuf, error: Arc<io::Error> },
     #[error(
-        "{path}, byte {position}: {reason}; the segment stays as it is and the log is not compacted until it is repaired or deleted",
+        "{path}, byte {position}: {reason}; the segment does not change, and the log is not compacted until you repair or delete the segment",
         path = path.display()
     )]
     Damaged { path: PathBuf, position: u64, reason: String },
-    #[error("{path} would pass 2 GiB; lower segment.bytes, so that later segments are smaller", path = path.display())]
+    #[error("{path} would be larger than 2 GiB; reduce segment.bytes, so that later segments are smaller", path = path.display())]
     TooLarge { path: PathBuf },
     /// The caller wanted so, or the topic is not compacted any more.
     #[error("{partition}: the compaction was stopped")]
     Stopped { partition: TopicPartition },
-    #[error("{partition}: its segments were deleted or cut meanwhile; the next pass looks again")]
+    #[error("{partition}: its segments were deleted or cut meanwhile; the next pass tries again")]
     Superseded { partition: TopicPartition },
     #[error("{partition} is being compacted already")]
     Busy { partition: TopicPartition },

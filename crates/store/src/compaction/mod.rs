@@ -2,17 +2,18 @@
 //!
 //! What is guaranteed:
 //!
-//! - A reader from the log start sees, for each key, its last record, unless that is a tombstone whose time is over.
-//!   Offsets are never given anew; where records went there are gaps.
-//! - Only whole sealed segments below the last stable offset are touched, and only what a checkpoint on the disk calls
-//!   durable. The active segment never is.
-//! - Records of aborted transactions go. A marker stays until nothing of its transaction is left, and then for
-//!   `delete.retention.ms`, as tombstones do (the delete horizon of KIP-534, in the batch). The last batch of an active
-//!   producer stays, without records if need be: its sequence is known after a loss of every snapshot.
-//! - A batch that loses nothing is copied byte for byte, one that loses records is rebuilt in its codec.
-//! - Appends and reads never wait for it, save for the exchange of a segment in memory and four renames.
-//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). An error of the disk,
-//!   or a damaged batch, leaves the log as it was; only when the folder's state is unknown the log ends.
+//! - A reader from the log start sees the last record of each key, unless that is an expired tombstone. Offsets are
+//!   never reused; removed records leave gaps.
+//! - Compaction changes only whole sealed segments below the last stable offset that a checkpoint on the disk calls
+//!   durable. It never changes the active segment.
+//! - Compaction removes records of aborted transactions. A marker stays until nothing of its transaction is left, and
+//!   then for `delete.retention.ms`, like a tombstone (the delete horizon of KIP-534, in the batch). The last batch of
+//!   an active producer stays, if necessary without records, so that its sequence is known even if every snapshot is
+//!   lost.
+//! - A batch that loses nothing is copied byte for byte. A batch that loses records is rebuilt with its codec.
+//! - Appends and reads never wait for compaction, except for the exchange of a segment in memory and four renames.
+//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). A disk error or a
+//!   damaged batch leaves the log as it was. The log ends only if the state of the folder is unknown.
 //!
 //! Numbers: 24 bytes of memory for each key of the part that was not compacted yet, at most
 //! `log.cleaner.dedupe.buffer.size`; what does not fit is left to the next pass. Two buffers of a part of

@@ -1,8 +1,8 @@
 //! From keys to the newest offset of each, in bounded memory.
 //!
-//! A key is known by its 128-bit hash (XXH3, with a seed of its own for each map), so two keys that collide would be
-//! taken for one: with a billion keys the chance is about 10⁻²¹. An open table with linear probing; nothing is ever
-//! removed.
+//! The map identifies a key by its 128-bit hash (XXH3, with its own seed for each map). Two keys that collide would
+//! count as one; with a billion keys the chance is about 10⁻²¹. It is an open table with linear probing, and never
+//! removes an entry.
 
 use mainstem_types::Offset;
 use twox_hash::XxHash3_128;

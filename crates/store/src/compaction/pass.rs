@@ -1,4 +1,4 @@
-//! One pass over a log: the map of its dirty part, then group after group written anew and put in its place.
+//! One pass over a log: the map of its dirty part, then each group rewritten and put in its place.
 
 use mainstem_record::BatchView;
 use mainstem_types::{Offset, TimestampMs};
@@ -50,7 +50,7 @@ impl PartitionLog {
     /// ([`PartitionLog::checkpointed_end`]) reaches and the memory suffices. [`Compaction::to`] says how far that was;
     /// [`crate::DataFolder::write_checkpoint_of`] makes it durable.
     ///
-    /// Takes long; call it where nobody waits. A crash, an error or a stop in the middle leaves a log that reads the
+    /// Takes long; call it where no request waits. A crash, an error or a stop in the middle leaves a log that reads the
     /// same.
     pub fn compact(
         &self,

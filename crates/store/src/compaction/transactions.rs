@@ -43,7 +43,7 @@ impl Transactions {
         }
     }
 
-    /// Whether a batch can go as a whole: it is aborted, or a marker of which nothing is left.
+    /// Whether a batch can go as a whole: it is aborted, or a marker without remaining records.
     pub(super) fn can_go(&mut self, batch: &BatchView<'_>) -> Result<bool, RecordError> {
         self.begin_up_to(batch.header().last_offset());
         if batch.header().attributes.is_control() { self.marker_can_go(batch) } else { Ok(self.is_aborted(batch)) }

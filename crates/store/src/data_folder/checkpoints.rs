@@ -140,7 +140,7 @@ impl Known {
         self.files().into_iter().for_each(|file| file.retain(|partition, _| wanted(partition)));
     }
 
-    /// The partition has gone, or begins anew.
+    /// The partition is deleted, or begins again.
     pub(super) fn forget(&mut self, partition: &TopicPartition) {
         for file in self.files() {
             file.remove(partition);
@@ -181,7 +181,7 @@ impl DataFolder {
     /// that are given. What they say of a folder whose log could not be opened stays, and so it does for a log that
     /// cannot be brought up to date: the others are written all the same, and the error tells.
     ///
-    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where nobody waits, about
+    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where no request waits, about
     /// once a minute, and after log starts were raised. Give all logs that are open, with the metadata log. Groups
     /// write their own checkpoints.
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {

@@ -29,7 +29,7 @@ const KNOWN_FILES: [&str; 12] = [
 /// Folders that are no partition: of layouts other than `partition`, and of tiered storage.
 const KNOWN_FOLDERS: [&str; 3] = ["mainstem", "remote-log-index-cache", "lost+found"];
 
-/// How the folder was left by whoever used it last.
+/// How its last user left the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopKind {
     /// Nobody used it before.

@@ -32,7 +32,7 @@ const STRAY: &str = ".stray";
 /// Into which groups the partitions of a topic go (`mainstem.layout`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// The common groups, of which there are so many (`mainstem.shared.groups`).
+    /// The common groups; their number is `mainstem.shared.groups`.
     Shared { groups: u32 },
     /// Groups of the topic's own (`mainstem.groups`).
     Topic { groups: u32 },
@@ -115,7 +115,7 @@ pub(super) struct Groups {
     root: PathBuf,
     options: GroupOptions,
     open: Mutex<BTreeMap<GroupName, Arc<GroupLog>>>,
-    /// Groups that could not be opened may have any partition of theirs.
+    /// Groups that could not be opened may have any of their partitions.
     failed: BTreeSet<GroupName>,
     leaving: Mutex<Vec<PathBuf>>,
 }
@@ -240,12 +240,12 @@ impl Groups {
             open.remove(&name).iter().for_each(|group| group.leave());
             match self.rename(&self.root.join(name.folder()), DELETED) {
                 Ok(path) => self.leaving.lock().push(path),
-                Err(error) => tracing::error!("the group of a deleted topic stays: {error}"),
+                Err(error) => tracing::error!("cannot remove the group of a deleted topic: {error}"),
             }
         }
         // What is left over of a view costs space only: the partitions are gone all the same.
         if let Some(error) = failed {
-            tracing::warn!("views of deleted partitions stay until the next start: {error}");
+            tracing::warn!("cannot remove views of deleted partitions before the next start: {error}");
         }
         partitions.iter().map(|_| Ok(())).collect()
     }
@@ -260,7 +260,7 @@ impl Groups {
                 Ok(FolderRemoval::Absent) => {}
                 Ok(FolderRemoval::Stopped) => self.leaving.lock().push(path),
                 Err(error) => {
-                    tracing::warn!("remove {}: {error}", path.display());
+                    tracing::warn!("cannot remove {}: {error}", path.display());
                     self.leaving.lock().push(path);
                 }
             }
@@ -355,7 +355,7 @@ impl DataFolder {
         });
     }
 
-    /// Frees memory and files that nobody used lately.
+    /// Frees memory and files that were not used lately.
     pub fn release_idle_groups(&self) {
         self.groups().iter().for_each(|group| group.release_idle());
     }

@@ -108,7 +108,7 @@ impl DataFolder {
         let parked = self.part(&entry.path, &entry.partition, Parting::Stray)?;
         tracing::warn!(
             partition = %entry.partition,
-            "the metadata does not know this partition; its data is kept as {}",
+            "the metadata does not know this partition; its data stays as {}",
             parked.display()
         );
         Ok(parked)
@@ -137,7 +137,7 @@ impl DataFolder {
     }
 
     /// Removes `-delete` folders whose delay is over (those found at the start: at once); gives their number. Slow;
-    /// call it where nobody waits. What cannot be removed is tried again by the next call.
+    /// call it where no request waits. What cannot be removed is tried again by the next call.
     pub fn remove_due(&self) -> usize {
         self.remove(&Removal::due())
     }
@@ -158,7 +158,7 @@ impl DataFolder {
                 Ok(FolderRemoval::Absent) => {}
                 Ok(FolderRemoval::Stopped) => stay.push((path, due)),
                 Err(error) => {
-                    tracing::warn!("remove {}: {error}", path.display());
+                    tracing::warn!("cannot remove {}: {error}", path.display());
                     stay.push((path, due));
                 }
             }

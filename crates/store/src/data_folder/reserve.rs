@@ -8,7 +8,7 @@ use mainstem_env::{Fs, OpenOptions};
 
 use super::DataFolder;
 
-/// Empty, with space that nobody else gets.
+/// Empty, with space that no other program gets.
 pub(super) const FILE_NAME: &str = ".reserve";
 const BYTES: u64 = 1 << 20;
 
@@ -20,7 +20,7 @@ pub(super) fn release_if_needed(fs: &dyn Fs, folder: &Path) {
     match fs.remove_file(&folder.join(FILE_NAME)) {
         Ok(()) => tracing::warn!("the disk of {} is full: the start uses its last {BYTES} bytes", folder.display()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!("{FILE_NAME} of {} cannot be removed: {error}", folder.display()),
+        Err(error) => tracing::warn!("cannot remove {FILE_NAME} of {}: {error}", folder.display()),
     }
 }
 

@@ -30,21 +30,21 @@ pub enum FormatError {
     TooShort { what: &'static str, length: usize, needed: usize },
     #[error("{what} has {extra} bytes after its end")]
     Trailing { what: &'static str, extra: usize },
-    #[error("{what} has version {found}, this program reads version {supported}")]
+    #[error("{what} has version {found}; this program reads version {supported}")]
     Version { what: &'static str, found: i64, supported: i64 },
-    #[error("{what} has checksum {stored:08x} but its bytes give {computed:08x}")]
+    #[error("{what} has checksum {stored:08x}, but its bytes have {computed:08x}")]
     Checksum { what: &'static str, stored: u32, computed: u32 },
-    #[error("{what} says it has {stated} entries and has {found}")]
+    #[error("{what} says that it has {stated} entries, but has {found}")]
     Count { what: &'static str, stated: i64, found: usize },
     #[error("{what}, line {line}: {expected} expected, found {found:?}")]
     Line { what: &'static str, line: usize, expected: &'static str, found: String },
-    #[error("{what} lacks the key {key}")]
+    #[error("{what} has no key {key}")]
     MissingKey { what: &'static str, key: &'static str },
     #[error("{what}: entry {entry} is not above the one before it")]
     Order { what: &'static str, entry: usize },
     #[error("{what} is not UTF-8 text")]
     NotText { what: &'static str },
-    #[error("{what} is not the JSON it should be (line {line}, column {column})")]
+    #[error("{what} is not valid JSON of its kind (line {line}, column {column})")]
     Json { what: &'static str, line: usize, column: usize },
 }
 

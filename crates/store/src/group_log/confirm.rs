@@ -126,7 +126,7 @@ impl GroupPartition {
         if !self.queue_is_wrong.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 partition = %self.partition,
-                "{} is damaged: records are looked for in the commit log, which is slow; remove it while the node is stopped, and it is made again",
+                "{} is damaged: the broker searches the commit log instead, which is slow; stop the node and remove the file, and the next start rebuilds it",
                 self.core.queue_dir(&self.partition).display()
             );
         }

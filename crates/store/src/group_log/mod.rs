@@ -2,25 +2,23 @@
 //!
 //! What is guaranteed:
 //!
-//! - An append is in the page cache when it returns, and a read that follows sees it. It is durable when the
-//!   partition's durable end has passed it. Offsets of a partition are dense, and never given twice.
+//! - An append is in the page cache when it returns, and a later read sees it. It is durable when the partition's
+//!   durable end has passed it. Offsets of a partition are dense, and never reused.
 //! - Only the commit log counts. Consume queues, key index, producers, epochs, time marks and shares are views of it:
-//!   each is a function of the entries up to the checkpoint and of those after it, which are read again at the start. A
-//!   view that was deleted is made anew.
-//! - A partition is known by its topic's id and its index: records of a deleted topic are never seen under its name
-//!   again.
-//! - The log ends where its last whole, checksummed entry ends; what lies behind is cut, durably, before the first
-//!   append.
-//! - An error of the disk is final for the whole group; a full disk refuses the one append.
+//!   each is a function of the entries up to the checkpoint and of those after it, which the start reads again. The
+//!   start rebuilds a deleted view.
+//! - The topic's id and an index identify a partition: records of a deleted topic never appear under its name again.
+//! - The log ends where its last whole, checksummed entry ends. What follows is cut, durably, before the first append.
+//! - A disk error is final for the whole group. A full disk refuses only the one append.
 //!
 //! ```text
 //! checkpoint ≤ durable end of the commit log ≤ end of the commit log
 //! log start ≤ durable end ≤ log end           (of each partition)
 //! ```
 //!
-//! Nobody who appends waits for the files of a view: consume queues are written by [`GroupLog::write_queues`] and for
-//! the checkpoint, from memory that is bounded for all groups of the process together (`queue_bytes`; four times as
-//! much at the very most, where the disk does not keep up).
+//! An append never waits for the files of a view. [`GroupLog::write_queues`] and the checkpoint write consume queues
+//! from memory, which is bounded for all groups of the process together (`queue_bytes`, and at most four times as much
+//! if the disk is too slow).
 //!
 //! Numbers: files of 1 GiB; a batch has at most 64 bytes less than a file; a key look-up compares at most 16,384
 //! batches; a partition costs no file descriptor, and about 1 kB before its first append.
@@ -263,7 +261,7 @@ impl GroupLog {
         if !gone.is_empty()
             && let Err(error) = self.note(&gone)
         {
-            tracing::warn!("after a crash their records count as those of unknown topics: {error}");
+            tracing::warn!("after a crash these records would belong to unknown topics: {error}");
         }
         failed.map_or(Ok(gone.len()), Err)
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. The checkpoint is read, or the one before it.
 //! 2. The commit log's tail is checked; what follows the last whole entry is cut.
-//! 3. Each view is taken over as the checkpoint tells it; what ran ahead is cut, what is missing is made anew.
+//! 3. Each view is taken over as the checkpoint tells it; what ran ahead is cut, what is missing is rebuilt.
 //! 4. The entries after the checkpoint, or all of them if a view is missing, are shown to the views.
 //! 5. Records whose files are gone are no longer part of their partitions.
 
@@ -54,7 +54,7 @@ pub struct GroupReport {
     pub recovery: RecoveryReport,
     /// Bytes that were shown to the views again.
     pub bytes_replayed: u64,
-    /// Consume queues and key indexes that were made anew, because they were missing or not what the checkpoint says.
+    /// Consume queues and key indexes that were rebuilt, because they were missing or contradicted the checkpoint.
     pub views_rebuilt: usize,
     /// Places inside the commit log that could not be read as entries. Nothing is cut there.
     pub damaged: Vec<String>,
@@ -118,7 +118,7 @@ impl GroupLog {
         let mut group = GroupLog { core, partitions: partitions_made, strays, checkpointing, log_starts };
         group.take_over(live, partitions, known.as_ref());
         if full && known.is_some() {
-            // So that what was made anew is not made again. Where there is no room for it, it is.
+            // So that rebuilt views are not rebuilt again. Without room for it, they are.
             match group.checkpoint() {
                 Err(error) if !is_disk_full(&error.error) => return Err(error.into()),
                 _ => {}
@@ -377,7 +377,7 @@ impl Opening<'_> {
             let strange = |partition: &str| !known.contains(&(name, partition.to_owned()));
             for partition in partitions.iter().filter(|entry| strange(entry.name.to_str().unwrap_or_default())) {
                 if let Err(error) = self.fs.remove_dir_all(&dir.join(&partition.name)) {
-                    tracing::warn!("remove {}: {error}", dir.join(&partition.name).display());
+                    tracing::warn!("cannot remove {}: {error}", dir.join(&partition.name).display());
                 }
             }
         }

@@ -64,7 +64,7 @@ fn is_whole(window: &mut FileWindow<'_>, position: u64) -> io::Result<bool> {
     Ok(commit_log_entry::decode(&bytes[..read]).is_ok())
 }
 
-/// Where reading goes on behind a damaged place: in the same file, or with the next one. `None`: there is no more.
+/// Where reading goes on behind a damaged place: in the same file, or with the next one. `None`: there is nothing more.
 pub(super) fn go_on_behind(journal: &Journal, damaged: Location) -> Result<Option<Location>, ReadError> {
     if let Some(next) = next_entry(journal, damaged)? {
         return Ok(Some(next));

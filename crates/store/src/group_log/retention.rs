@@ -199,7 +199,7 @@ impl GroupLog {
     /// A part of a view that cannot be removed costs space only.
     fn remove_view(&self, path: &std::path::Path, removed: io::Result<()>) {
         if let Err(error) = removed.or_else(ignore_absent) {
-            tracing::warn!("remove {}: {error}", path.display());
+            tracing::warn!("cannot remove {}: {error}", path.display());
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which batches of a log fit together, as far as this process has looked.
 //!
-//! A batch's own checksum leaves out its base offset: with a bit of it changed on the disk, its records would be served
-//! as others. So what was there when the log was opened is looked at once before it is served: the headers, not the
-//! payload. What this process appends needs no look.
+//! A batch's checksum does not cover its base offset. If a bit of it changed on the disk, its records would be served
+//! under wrong offsets. The log therefore checks the headers of what was there when it was opened, once, before it
+//! serves them. What this process appends needs no check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

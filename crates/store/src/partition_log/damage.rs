@@ -1,8 +1,8 @@
 //! Damage inside a segment: which of its bytes hold no batch that may be served, and where the next whole batch begins
 //! behind them.
 //!
-//! A batch is served if its header is one, and if its offsets fit between those of its neighbours. Its own checksum
-//! says nothing about its base offset and its length, so the neighbours decide:
+//! A batch is served if its header is valid and its offsets fit between those of its neighbours. The batch's checksum
+//! does not cover its base offset and its length, so the neighbours decide:
 //!
 //! | what is found | what is damaged |
 //! | --- | --- |

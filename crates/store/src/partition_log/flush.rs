@@ -102,7 +102,7 @@ impl PartitionLog {
         match self.prepare_checkpoint() {
             Ok(entry) => (Some(entry), None),
             Err(error) => {
-                tracing::error!(partition = %self.partition, "the checkpoint stays as it is: {error}");
+                tracing::error!(partition = %self.partition, "cannot advance the checkpoint: {error}");
                 (self.state.lock().checkpointed, Some(error))
             }
         }

@@ -257,7 +257,7 @@ impl PartitionLog {
         let done = if self.keys_wanted() { self.save_keys(&mut keys) } else { self.remove_keys(&mut keys) };
         keys.forget_after(&done);
         if let Err(error) = done {
-            tracing::warn!(partition = %self.partition, "the key index is not brought up to date: {error}");
+            tracing::warn!(partition = %self.partition, "cannot update the key index: {error}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! One look into the files of a log, which may wait for the disk, or never does.
 //!
-//! A look that never waits is what a reactor may do. It reads what the page cache holds, from files that are open
-//! already; where it would have to read the disk, open a file or ask for a length, it ends with
-//! [`ReadError::WouldBlock`], and is repeated, waiting, on a thread that may. Its work is bounded: [`PEEKS_MAX`] reads
-//! of at most 16 KiB.
+//! A reactor may only use a look that never waits. Such a look reads what the page cache has, from files that are
+//! already open. If it would have to read the disk, open a file or ask for a length, it ends with
+//! [`ReadError::WouldBlock`], and a thread that may wait repeats it. Its work is bounded: [`PEEKS_MAX`] reads of at
+//! most 16 KiB.
 
 use std::cell::Cell;
 use std::io;

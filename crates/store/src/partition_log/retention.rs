@@ -163,7 +163,9 @@ impl PartitionLog {
                     Ok(()) => files.push(deleted),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                     // An index without a segment is removed by the next open.
-                    Err(error) => tracing::warn!(partition = %self.partition, "rename {}: {error}", path.display()),
+                    Err(error) => {
+                        tracing::warn!(partition = %self.partition, "cannot rename {}: {error}", path.display())
+                    }
                 }
             }
         }

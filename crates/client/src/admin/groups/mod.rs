@@ -1,6 +1,7 @@
 //! Consumer groups from outside: list, describe, delete; their committed offsets. Nothing here joins a group.
 //!
-//! What concerns one group is asked of its coordinator, which is looked up each time: these calls are rare.
+//! A request about one group goes to its coordinator. The client looks up the coordinator each time, because these
+//! calls are rare.
 
 mod coordinator;
 mod describe;

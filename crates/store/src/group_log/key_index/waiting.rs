@@ -34,7 +34,7 @@ impl Waiting {
         }
         if self.due > DUE && self.keys.len() >= WAITING_MAX {
             self.missing = Some(Missing { from: position, last: position });
-            tracing::warn!("the disk is full: the key index is behind from position {position} on");
+            tracing::warn!("the disk is full: the key index lacks records from position {position} on");
             return false;
         }
         self.keys.extend(hashes.iter().map(|hash| NewKey { hash: *hash, position, time_ms }));

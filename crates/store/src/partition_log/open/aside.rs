@@ -55,7 +55,7 @@ impl Opening<'_> {
                 }
                 to = self.folder.join(format!("{name}.parked.{number}"));
             }
-            tracing::warn!(partition = %self.partition, "{name}: {why}; it is kept as {}", to.display());
+            tracing::warn!(partition = %self.partition, "{name}: {why}; it stays as {}", to.display());
             fs.rename(&self.folder.join(&name), &to)
         };
         let parked = segments.iter().try_for_each(park).and_then(|()| fs.sync_dir(self.folder));

@@ -167,7 +167,7 @@ impl<'a> Opening<'a> {
             Loaded::Content(entries) => Some(Epochs::new(entries)),
             other => {
                 if other != Loaded::Absent {
-                    tracing::warn!(%partition, "{EPOCH_FILE} is made again from the log: {other:?}");
+                    tracing::warn!(%partition, "rebuilding {EPOCH_FILE} from the log: {other:?}");
                 }
                 None
             }
