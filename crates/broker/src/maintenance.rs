@@ -12,6 +12,7 @@ use std::time::Duration;
 use mainstem_env::{Signal, Worker};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_store::{Removal, TopicLog};
+use mainstem_types::{TimestampMs, TopicPartition};
 
 use crate::commit_logs;
 use crate::partition::Partition;
@@ -189,8 +190,8 @@ fn retention_where(state: &State, go_on: &dyn Fn() -> bool, chosen: impl Fn(&Top
 }
 
 fn retention_of(state: &State, partition: &Partition) -> bool {
-    let name = partition.log().partition();
-    match partition.log().retention_pass(state.env.clock.wall_ms(), partition.high_watermark()) {
+    let (name, now) = (partition.log().partition(), state.env.clock.wall_ms());
+    match partition.log().retention_pass(now, partition.high_watermark()) {
         Ok(outcome) if outcome.segments_removed > 0 => {
             partition.log_start_moved();
             tracing::info!(
@@ -199,6 +200,9 @@ fn retention_of(state: &State, partition: &Partition) -> bool {
                 outcome.bytes_removed,
                 outcome.log_start
             );
+            if let Some((time, unit)) = outcome.newest.and_then(|time| Some((time, time.other_unit(now)?))) {
+                tracing::warn!("{}", wrong_unit(name, time, unit));
+            }
             true
         }
         Ok(_) => false,
@@ -207,6 +211,14 @@ fn retention_of(state: &State, partition: &Partition) -> bool {
             false
         }
     }
+}
+
+/// Of records that retention removed, as in Kafka, because their producer does not give milliseconds.
+fn wrong_unit(partition: &TopicPartition, time: TimestampMs, unit: &str) -> String {
+    format!(
+        "{partition}: the timestamps of the removed records look wrong: the newest is {time}, which is a likely time in {unit}, not in milliseconds; \
+         let the producer give milliseconds, or set message.timestamp.type=LogAppendTime for the topic"
+    )
 }
 
 fn expire_producers(state: &State) {

@@ -10,7 +10,7 @@ use mainstem_env::{Clock, CrashPolicy, DirEntry, File, Fs, ManualClock, MemFs, M
 use mainstem_metadata::controller::{NewTopic, TopicRef};
 use mainstem_record::BatchBuilder;
 use mainstem_store::{Origin, StoreEnv};
-use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TimestampMs};
+use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId};
 
 use super::*;
 use crate::broker::Broker;
@@ -212,6 +212,26 @@ fn on_a_full_disk_files_do_not_wait_for_their_delay() {
     node.disk.fs.set_free_space(1000);
     eventually("their space is free", || node.waiting() == 0 && deleted_files() == 0);
     node.broker.shutdown();
+}
+
+#[test]
+fn what_retention_says_of_seconds_names_topic_timestamp_unit_and_remedy() {
+    let text = wrong_unit(&TopicPartition::new("orders", PartitionIndex(3)), TimestampMs(1_790_000_000), "seconds");
+    for part in ["orders-3", "1790000000", "seconds", "milliseconds", "message.timestamp.type=LogAppendTime"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    for layout in ["partition", "shared"] {
+        let node = Node::start(MemFs::new(), &[("mainstem.layout", layout)]);
+        node.create("a", 1, &[]);
+        let mut builder = BatchBuilder::new();
+        builder.append(TimestampMs(NOW.0 / 1000), None, Some(b"value"), &[]);
+        let batch = Bytes::from(builder.build().unwrap());
+        let partition = node.partition("a");
+        partition.append(&batch, Origin::Client, NOW, true).unwrap();
+        let outcome = partition.log().retention_pass(NOW, partition.high_watermark()).unwrap();
+        assert_eq!(outcome.newest.and_then(|time| time.other_unit(NOW)), Some("seconds"), "{layout}");
+        node.broker.shutdown();
+    }
 }
 
 #[test]

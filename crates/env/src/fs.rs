@@ -99,6 +99,11 @@ pub trait Fs: Send + Sync + Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Tells the file systems of two paths apart: links may lead to another one.
+    fn file_system_id(&self, _path: &Path) -> io::Result<u64> {
+        Ok(0)
+    }
+
     /// `Ok(false)` is "absent"; an error is "unknown".
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.metadata(path)?.is_some())

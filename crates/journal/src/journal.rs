@@ -152,18 +152,41 @@ impl Journal {
         self.failure.get().cloned()
     }
 
+    /// The first half of [`Journal::close`] for an owner that syncs the whole file system: refuses appends, and writes what is in memory alone.
+    pub fn begin_close(&self) -> Result<(), CloseError> {
+        let mut state = self.state.lock();
+        state.closed = true;
+        // Before the flush, which passes over what the disk has no room for.
+        self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
+        self.release_unwritten(&mut state);
+        Ok(())
+    }
+
+    /// The owner has synced the file system since [`Journal::begin_close`]: everything is durable.
+    pub fn note_synced(&self) -> Result<(), Arc<JournalFailure>> {
+        let _order = self.flush_order.lock();
+        let mut state = self.state.lock();
+        let Some(end) = state.end.filter(|_| state.closed && self.failure().is_none()) else { return Ok(()) };
+        state.dir_dirty = false;
+        state.new_files = &[];
+        for segment in self.segments.read().iter().filter(|segment| segment.take_unsynced()) {
+            let full_len = segment.known_len().filter(|_| segment.base < end.segment);
+            let released = full_len.map_or(Ok(()), |len| {
+                self.open_file(segment).and_then(|file| self.release_reserved(segment, file.as_ref(), len))
+            });
+            released.map_err(|source| self.fail("releasing space", segment.base, source))?;
+        }
+        let mut durable = self.durable.lock();
+        *durable = end.max(*durable);
+        Ok(())
+    }
+
     /// Writes and makes everything durable, gives reserved space back and refuses later appends. Returns the end, which
     /// a later [`RecoverFrom::Checkpoint`] takes; after `Ok` the journal can be opened with [`RecoverFrom::Clean`].
     ///
     /// Dropping a journal without this is a crash to the next [`Journal::open`].
     pub fn close(&self) -> Result<Option<Location>, CloseError> {
-        {
-            let mut state = self.state.lock();
-            state.closed = true;
-            // Before the flush, which passes over what the disk has no room for.
-            self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
-            self.release_unwritten(&mut state);
-        }
+        self.begin_close()?;
         let durable = self.flush()?;
         let state = self.state.lock();
         if let (Some(segment), Some(end)) = (&state.active, state.end) {

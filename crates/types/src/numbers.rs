@@ -99,4 +99,32 @@ impl ProducerEpoch {
 
 impl TimestampMs {
     pub const NONE: TimestampMs = TimestampMs(-1);
+
+    /// The unit that the number seems to have, where that is not milliseconds: read in that unit it is a time between twenty years ago and
+    /// tomorrow, which as milliseconds it is not.
+    pub fn other_unit(self, now: TimestampMs) -> Option<&'static str> {
+        const DAY_MS: i64 = 86_400_000;
+        let is_likely = |time: i64| (now.0 - 20 * 365 * DAY_MS..=now.0 + DAY_MS).contains(&time);
+        let seconds = ("seconds", self.0.saturating_mul(1000));
+        let readings = [seconds, ("microseconds", self.0 / 1000), ("nanoseconds", self.0 / 1_000_000)];
+        readings.into_iter().find(|(_, time)| is_likely(*time) && !is_likely(self.0)).map(|(unit, _)| unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TimestampMs;
+
+    #[test]
+    fn a_timestamp_in_another_unit_is_told() {
+        let now = TimestampMs(1_790_000_000_123);
+        let unit = |time| TimestampMs(time).other_unit(now);
+        assert_eq!(unit(1_790_000_000), Some("seconds"));
+        assert_eq!(unit(1_700_000_000), Some("seconds"));
+        assert_eq!(unit(1_789_999_999_123_456), Some("microseconds"));
+        assert_eq!(unit(1_789_999_999_123_456_789), Some("nanoseconds"));
+        for likely in [now.0, now.0 - 365 * 86_400_000, now.0 + 3_600_000, 0, -1, 5000, i64::MAX, i64::MIN] {
+            assert_eq!(unit(likely), None, "{likely}");
+        }
+    }
 }

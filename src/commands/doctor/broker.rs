@@ -3,7 +3,9 @@
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use mainstem_client::Client;
+use mainstem_client::{Client, Isolation, OffsetSpec};
+use mainstem_env::{Clock, RealClock};
+use mainstem_types::{TimestampMs, TopicPartition};
 
 use super::Check;
 use crate::cluster::ClusterOptions;
@@ -11,6 +13,8 @@ use crate::process;
 
 const CONNECT_FOR: Duration = Duration::from_secs(2);
 const SLOW_ANSWER: Duration = Duration::from_millis(500);
+/// Partitions whose newest timestamp is looked at: the broker may have to read for each.
+const TIMESTAMPS_MAX: usize = 1000;
 
 /// Who has the port, of this machine or another.
 pub(super) fn look_at_port(address: &str, wanted: bool) -> Check {
@@ -79,7 +83,39 @@ pub(super) async fn look(cluster: &ClusterOptions) -> Vec<Check> {
         }
     }
     checks.push(topics(&client, cluster).await);
+    checks.extend(timestamps(&client).await);
     checks
+}
+
+/// Whether the newest timestamp of each partition is one in milliseconds. Nothing where that cannot be known: an old Kafka, or a partition
+/// without a leader, which was said already.
+async fn timestamps(client: &Client) -> Option<Check> {
+    let topics = client.list_topics(false).await.ok()?;
+    let partitions = topics.iter().flat_map(|topic| {
+        let name = topic.name.to_string();
+        topic.partitions.iter().map(move |one| TopicPartition::new(name.as_str(), one.index))
+    });
+    let wanted: Vec<_> = partitions.take(TIMESTAMPS_MAX).map(|one| (one, OffsetSpec::MaxTimestamp)).collect();
+    let found = client.list_offsets(&wanted, Isolation::ReadUncommitted).await.ok()?;
+    let now = RealClock::new().wall_ms();
+    Some(judge_timestamps(found.iter().map(|(partition, listed)| (partition, listed.timestamp)), now))
+}
+
+fn judge_timestamps<'p>(newest: impl Iterator<Item = (&'p TopicPartition, TimestampMs)>, now: TimestampMs) -> Check {
+    let mut looked_at = 0;
+    let counted = newest.inspect(|_| looked_at += 1);
+    let wrong: Vec<_> =
+        counted.filter_map(|(partition, time)| Some((partition, time, time.other_unit(now)?))).collect();
+    let Some((partition, time, unit)) = wrong.first() else {
+        return Check::ok("timestamps", format!("the newest timestamps of {looked_at} partitions look right"));
+    };
+    let detail = format!(
+        "{} of {looked_at} partitions have timestamps in a wrong unit, for example {partition}: {time} looks like {unit}",
+        wrong.len()
+    );
+    let advice = "retention deletes such records too early or never: let the producer give milliseconds, or set \
+                  message.timestamp.type=LogAppendTime for the topic";
+    Check::warning("timestamps", detail, advice)
 }
 
 async fn topics(client: &Client, cluster: &ClusterOptions) -> Check {
@@ -117,4 +153,25 @@ async fn topics(client: &Client, cluster: &ClusterOptions) -> Check {
         return Check::warning("topics", detail, "check whether a broker is down or slow");
     }
     Check::ok("topics", format!("{} topics, {count} partitions; all have a leader", topics.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::Status;
+    use mainstem_types::PartitionIndex;
+
+    #[test]
+    fn timestamps_in_a_wrong_unit_are_told_with_an_example() {
+        let now = TimestampMs(1_790_000_000_000);
+        let [good, bad] = [0, 1].map(|index| TopicPartition::new("orders", PartitionIndex(index)));
+        let check = judge_timestamps([(&good, now), (&good, TimestampMs::NONE)].into_iter(), now);
+        assert_eq!((check.status, check.advice), (Status::Ok, None));
+        let check = judge_timestamps([(&good, now), (&bad, TimestampMs(1_789_999_999_000_000))].into_iter(), now);
+        assert_eq!(check.status, Status::Warning);
+        for part in ["1 of 2", "orders-1: 1789999999000000", "microseconds"] {
+            assert!(check.detail.contains(part), "{check:?}");
+        }
+        assert!(check.advice.unwrap().contains("message.timestamp.type=LogAppendTime"));
+    }
 }

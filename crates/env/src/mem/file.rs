@@ -96,6 +96,12 @@ impl File for MemFile {
         self.sync()
     }
 
+    fn sync_file_system(&self) -> io::Result<bool> {
+        self.gate(OpKind::Sync, true)?;
+        self.fs.sync_everything();
+        Ok(true)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check(self.writable)?;
         self.gate(OpKind::SetLen, true)?;

@@ -122,6 +122,11 @@ impl MemFs {
         *self.shared.free_space.lock() = bytes;
     }
 
+    fn sync_everything(&self) {
+        let root = Arc::clone(&self.shared.tree.lock().root);
+        tree::sync_below(&root);
+    }
+
     fn gate(&self, kind: OpKind, mutates: bool, path: &Path) -> io::Result<Option<usize>> {
         self.shared.plan.lock().gate(kind, mutates, path)
     }

@@ -51,6 +51,18 @@ impl Directory {
     }
 }
 
+/// Makes a directory, and everything in it, durable as it is.
+pub(super) fn sync_below(directory: &Mutex<Directory>) {
+    let mut directory = directory.lock();
+    directory.sync();
+    for node in directory.live.values() {
+        match node {
+            Node::File(contents) => contents.lock().sync(),
+            Node::Dir(below) => sync_below(below),
+        }
+    }
+}
+
 impl NameChange {
     pub(super) fn apply(&self, names: &mut Names) {
         if let Some(name) = &self.unlink {

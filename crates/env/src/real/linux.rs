@@ -43,6 +43,28 @@ pub(super) fn start_writeback(file: BorrowedFd<'_>, position: u64, len: u64) -> 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Since this version every file system's own errors are told, too ("vfs: make sync_filesystem return errors from ->sync_fs"); those of single files
+/// since 5.8.
+const SYNCFS_TELLS_ERRORS_SINCE: (u32, u32) = (5, 17);
+
+pub(super) fn sync_file_system(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease");
+    if !release.is_ok_and(|release| is_since(&release, SYNCFS_TELLS_ERRORS_SINCE)) {
+        return Ok(false);
+    }
+    rustix::fs::syncfs(file)?;
+    Ok(true)
+}
+
+/// Whether a release such as `6.1.0-18-amd64` is of this version or later.
+fn is_since(release: &str, (major, minor): (u32, u32)) -> bool {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(found_major)), Some(Ok(found_minor))) => (found_major, found_minor) >= (major, minor),
+        _ => false,
+    }
+}
+
 /// `struct cachestat_range` of `linux/mman.h`.
 #[repr(C)]
 struct CachestatRange {
@@ -109,5 +131,17 @@ pub(super) fn try_record_lock(file: BorrowedFd<'_>) -> io::Result<bool> {
         // A file system without record locks has none that could be missed.
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOLCK) => Ok(true),
         _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_since;
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        let since = |release| is_since(release, (5, 17));
+        assert!(["5.17", "5.17.1", "5.100.0-rc1", "6.1.0-18-amd64", "10.0"].into_iter().all(since));
+        assert!(!["5.16.99", "5.2", "4.19.0", "5", "", "x.y", "5.x"].into_iter().any(since));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -107,6 +107,10 @@ impl Fs for RealFs {
         let stat = rustix::fs::statvfs(path)?;
         Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
     }
+
+    fn file_system_id(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.dev())
+    }
 }
 
 impl File for RealFile {
@@ -131,6 +135,10 @@ impl File for RealFile {
 
     fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all()
+    }
+
+    fn sync_file_system(&self) -> io::Result<bool> {
+        system::sync_file_system(self.file.as_fd())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

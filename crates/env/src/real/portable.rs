@@ -27,6 +27,10 @@ pub(super) fn start_writeback(_file: BorrowedFd<'_>, _position: u64, _len: u64) 
     Ok(())
 }
 
+pub(super) fn sync_file_system(_file: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
 pub(super) fn residency(_file: BorrowedFd<'_>, _position: u64, _len: u64) -> io::Result<Residency> {
     Ok(Residency::Unknown)
 }

@@ -214,3 +214,15 @@ fn the_portable_fallback_sends_the_same_bytes() {
     portable::advise(fd, 0, 4, Advice::Random).unwrap();
     portable::start_writeback(fd, 0, 4).unwrap();
 }
+
+#[test]
+fn a_file_system_is_synced_where_the_system_tells_of_errors() {
+    let file = tempfile::tempfile().unwrap();
+    assert!(!portable::sync_file_system(file.as_fd()).unwrap());
+    // Whether it can depends on the kernel; that it succeeds does not.
+    system::sync_file_system(file.as_fd()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let id = |path: &Path| RealFs.file_system_id(path).unwrap();
+    assert_eq!(id(folder.path()), id(folder.path().parent().unwrap()));
+    assert_ne!(id(folder.path()), id(Path::new("/proc")));
+}

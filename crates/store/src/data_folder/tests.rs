@@ -488,3 +488,97 @@ fn a_folder_of_a_newer_format_is_refused_and_left_alone_and_so_is_one_of_before_
     let refused = folder.meta_properties().unwrap_err();
     assert!(matches!(refused, OpenError::Older { found: 0, .. }) && refused.to_string().contains("KRaft"), "{refused}");
 }
+
+/// A folder with so many logs that they are closed together, each with records.
+fn many_logs(fs: &MemFs) -> (DataFolder, Vec<Arc<PartitionLog>>) {
+    let (folder, _) = open_on(fs);
+    let create = |index| folder.create_log(&partition("many", index), TopicId([7; 16]), config()).unwrap();
+    let logs: Vec<_> = (0..SYNC_AT_ONCE_LOGS as i32).map(create).collect();
+    for log in &logs {
+        log.begin_epoch(LeaderEpoch(0)).unwrap();
+        append(log, 20);
+    }
+    (folder, logs)
+}
+
+/// Opens all logs again; gives how the folder was left, and how many records are there.
+fn opened_again(fs: &MemFs) -> (StopKind, i64) {
+    let (folder, report) = open_on(fs);
+    let mut records = 0;
+    for entry in &report.partitions {
+        let (log, recovery) = folder.open_log(entry, config()).unwrap();
+        assert_eq!(recovery.logs_short, 0, "{}", entry.partition);
+        if log.log_end().0 > 0 {
+            assert_eq!(log.latest_epoch().map(|entry| entry.epoch), Some(LeaderEpoch(0)), "{}", entry.partition);
+        }
+        records += log.log_end().0;
+    }
+    (report.stop, records)
+}
+
+const MANY_RECORDS: i64 = 20 * SYNC_AT_ONCE_LOGS as i64;
+
+#[test]
+fn many_logs_are_closed_with_two_syncs_of_the_file_system_and_are_durable() {
+    let fs = MemFs::new();
+    let (folder, logs) = many_logs(&fs);
+    // Any sync of a file or folder of a log would fail: there is none.
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).and_later().on("many-"));
+    fs.plan_fault(Fault::of(OpKind::SyncDir, 1).and_later().on("many-"));
+    folder.close(&with_watermarks(&logs), 7).unwrap();
+    assert_eq!(fs.faults_met(), 0);
+    let cut = fs.crash(CrashPolicy::Nothing);
+    assert_eq!(opened_again(&cut), (StopKind::Clean { broker_epoch: 7 }, MANY_RECORDS));
+}
+
+#[test]
+fn where_the_file_system_cannot_be_synced_at_once_each_log_is() {
+    let fs = MemFs::new();
+    let (folder, logs) = many_logs(&fs);
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on(".lock"));
+    folder.close(&with_watermarks(&logs), 7).unwrap();
+    assert_eq!(fs.faults_met(), 1);
+    let cut = fs.crash(CrashPolicy::Nothing);
+    assert_eq!(opened_again(&cut), (StopKind::Clean { broker_epoch: 7 }, MANY_RECORDS));
+    // A log that cannot be synced either fails, and the stop is none in order.
+    let fs = MemFs::new();
+    let (folder, logs) = many_logs(&fs);
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on(".lock"));
+    fs.plan_fault(Fault::of(OpKind::Sync, 1).on("many-3/"));
+    assert!(folder.close(&with_watermarks(&logs), 7).is_err());
+    assert!(logs[3].failure().is_some() && logs[4].failure().is_none());
+    assert_eq!(opened_again(&fs.crash(CrashPolicy::Everything)).0, StopKind::Unclean);
+}
+
+#[test]
+fn a_second_sync_that_fails_leaves_no_mark_of_an_orderly_stop() {
+    let fs = MemFs::new();
+    let (folder, logs) = many_logs(&fs);
+    fs.plan_fault(Fault::of(OpKind::Sync, 2).on(".lock"));
+    assert!(folder.close(&with_watermarks(&logs), 7).is_err());
+    let (stop, records) = opened_again(&fs.crash(CrashPolicy::Nothing));
+    assert_eq!((stop, records), (StopKind::Unclean, MANY_RECORDS), "the first sync made them durable");
+}
+
+#[test]
+fn a_power_cut_anywhere_in_the_close_of_many_logs_leaves_an_orderly_stop_only_with_everything() {
+    let fs = MemFs::new();
+    let (folder, logs) = many_logs(&fs);
+    let before = fs.mutations();
+    folder.close(&with_watermarks(&logs), 7).unwrap();
+    let steps = fs.mutations() - before;
+    for step in (0..steps).step_by(97).chain(steps - 30..steps) {
+        let fs = MemFs::new();
+        let (folder, logs) = many_logs(&fs);
+        fs.stop_after(step);
+        // It fails, or what it did last is not known to be durable.
+        let _ = folder.close(&with_watermarks(&logs), 7);
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Torn(step), CrashPolicy::Everything] {
+            let cut = fs.crash(policy);
+            let (stop, records) = opened_again(&cut);
+            assert!(stop == StopKind::Unclean || records == MANY_RECORDS, "step {step}, {policy:?}: {records}");
+            let (_, again) = opened_again(&cut.crash(CrashPolicy::Nothing));
+            assert_eq!(again, records, "step {step}, {policy:?}");
+        }
+    }
+}

@@ -57,6 +57,7 @@ impl GroupPartition {
             segments_removed: removed.len(),
             bytes_removed: removed.iter().map(|share| share.bytes).sum(),
             log_start: state.log_start,
+            newest: removed.iter().map(|share| share.newest_ms).filter(|time| *time >= 0).max().map(TimestampMs),
         }
     }
 

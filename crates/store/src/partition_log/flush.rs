@@ -5,6 +5,7 @@ use super::state::State;
 use super::{PartitionLog, durability, index_file, segment_base};
 use crate::error::{LogStartError, StorageError};
 use crate::formats::{epoch_checkpoint, names};
+use mainstem_env::OpenOptions;
 use mainstem_journal::Location;
 use mainstem_types::Offset;
 
@@ -12,6 +13,8 @@ use mainstem_types::Offset;
 /// about this much and what was written in between.
 const CHECKPOINT_SYNC_BYTES: u64 = 32 << 20;
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
+/// As a file has it that is about to take the place of that one.
+const EPOCH_FILE_STAGED: &str = "leader-epoch-checkpoint.tmp";
 
 /// What the checkpoint files of the data folder say of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,6 +209,32 @@ impl PartitionLog {
         })
     }
 
+    /// Writes `leader-epoch-checkpoint` under another name, not durably, if it is not up to date: for [`PartitionLog::publish_epochs`].
+    fn stage_epochs(&self) -> Result<(), StorageError> {
+        let bytes = {
+            let state = self.state.lock();
+            if !state.epochs.dirty {
+                return Ok(());
+            }
+            epoch_checkpoint::encode(state.epochs.of_records(state.next_offset))
+        };
+        let path = self.folder.join(EPOCH_FILE_STAGED);
+        let file = self.fs().open(&path, &OpenOptions::create_empty());
+        let written = file.and_then(|file| file.write_all_at(&bytes, 0));
+        written.map_err(|error| self.file_error("write", &path, error))
+    }
+
+    /// Gives what was staged, and is durable now, its name.
+    fn publish_epochs(&self) -> Result<(), StorageError> {
+        if !self.state.lock().epochs.dirty {
+            return Ok(());
+        }
+        let (from, to) = (self.folder.join(EPOCH_FILE_STAGED), self.folder.join(EPOCH_FILE));
+        self.fs().rename(&from, &to).map_err(|error| self.file_error("rename", &from, error))?;
+        self.state.lock().epochs.dirty = false;
+        Ok(())
+    }
+
     /// Makes durable what creating the log left in memory: `partition.metadata`, and the names of its first files.
     pub fn sync_new_files(&self) -> Result<(), StorageError> {
         if !self.state.lock().new_files_unsynced {
@@ -245,16 +274,35 @@ impl PartitionLog {
     /// Syncs everything, trims and writes the indexes and the producer snapshot, and refuses appends and reads from now
     /// on.
     pub fn close(&self) -> Result<(), StorageError> {
+        if self.begin_close(false)? { self.end_close(false) } else { Ok(()) }
+    }
+
+    /// The first half of a close: refuses appends and reads from now on, and writes everything that is to be durable. `false`: it was closed
+    /// before. `to_be_synced`: the owner will sync the file system before [`PartitionLog::end_close`].
+    pub(crate) fn begin_close(&self, to_be_synced: bool) -> Result<bool, StorageError> {
         let _files = self.replacing.lock();
         let _order = self.appending.lock();
         {
             let mut state = self.state.lock();
             if std::mem::replace(&mut state.closed, true) {
-                return Ok(());
+                return Ok(false);
             }
         }
         self.check_alive()?;
-        self.close_files().inspect_err(|error| {
+        let staged = if to_be_synced { self.stage_epochs() } else { Ok(()) };
+        staged.and_then(|()| self.write_for_close()).inspect_err(|error| {
+            let _ = self.failed.set(error.clone());
+        })?;
+        Ok(true)
+    }
+
+    /// The second half. `synced`: the file system was synced since the first one; new names are durable only with its next sync.
+    pub(crate) fn end_close(&self, synced: bool) -> Result<(), StorageError> {
+        let _files = self.replacing.lock();
+        let _order = self.appending.lock();
+        self.check_alive()?;
+        let noted = if synced { self.note_synced() } else { Ok(()) };
+        noted.and_then(|()| self.sync_for_close()).inspect_err(|error| {
             let _ = self.failed.set(error.clone());
         })
     }
@@ -273,8 +321,8 @@ impl PartitionLog {
         self.env.indexes.forget(self.number());
     }
 
-    fn close_files(&self) -> Result<(), StorageError> {
-        let base = {
+    fn write_for_close(&self) -> Result<(), StorageError> {
+        {
             let mut state = self.state.lock();
             self.seal_indexes(&mut state)?;
             let end = state.next_offset;
@@ -284,19 +332,38 @@ impl PartitionLog {
             if state.bytes_since_checkpoint > 0 && !state.unsynced_indexes.contains(&base) {
                 state.unsynced_indexes.push(base);
             }
-            base
-        };
-        match self.journal.close() {
-            Ok(Some(up_to)) => self.durable_up_to(up_to),
-            Ok(None) => {}
-            Err(mainstem_journal::CloseError::Failed(failure)) => return Err(durability::storage_error(&failure)),
+        }
+        self.journal.begin_close().map_err(close_error)
+    }
+
+    /// Everything that was written is durable.
+    fn note_synced(&self) -> Result<(), StorageError> {
+        {
+            let mut state = self.state.lock();
+            state.unsynced_indexes.clear();
+            state.unsynced_transactions.clear();
+            state.snapshots.all_synced();
+            state.new_files_unsynced = false;
+        }
+        self.journal.note_synced().map_err(|failure| durability::storage_error(&failure))?;
+        self.publish_epochs()
+    }
+
+    fn sync_for_close(&self) -> Result<(), StorageError> {
+        if let Some(up_to) = self.journal.close().map_err(close_error)? {
+            self.durable_up_to(up_to);
         }
         self.checkpoint_keys();
         self.sync_sealed_indexes()?;
         self.sync_transaction_indexes()?;
         self.write_epochs()?;
         self.sync_new_files()?;
-        tracing::debug!(partition = %self.partition, active = %base, "closed");
+        tracing::debug!(partition = %self.partition, "closed");
         Ok(())
     }
+}
+
+fn close_error(error: mainstem_journal::CloseError) -> StorageError {
+    let mainstem_journal::CloseError::Failed(failure) = error;
+    durability::storage_error(&failure)
 }

@@ -37,6 +37,7 @@ impl PartitionLog {
             outcome.segments_removed = removed.len();
             outcome.bytes_removed = candidates[..removed.len()].iter().map(|candidate| candidate.bytes).sum();
             outcome.log_start = self.log_start();
+            outcome.newest = candidates[..removed.len()].iter().map(|gone| TimestampMs(gone.newest_ms)).max();
             // What remains is durable before anything goes, the name of a new segment above all: a power cut that took
             // it would leave nothing that tells where the offsets are.
             self.flush_blocking()?;

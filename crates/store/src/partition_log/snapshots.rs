@@ -99,6 +99,11 @@ impl Snapshots {
         self.strays.retain(|offset| *offset <= end);
     }
 
+    /// All that were taken are durable.
+    pub(super) fn all_synced(&mut self) {
+        self.unsynced.clear();
+    }
+
     /// Takes out of the list what may go, given the recovery point on the disk.
     fn superseded(&mut self, recovery_point: Offset) -> Vec<Offset> {
         let durable = |offset: &Offset| *offset <= recovery_point && !self.unsynced.contains(offset);

@@ -133,6 +133,8 @@ pub struct RetentionOutcome {
     pub segments_removed: usize,
     pub bytes_removed: u64,
     pub log_start: Offset,
+    /// The largest timestamp of what was removed; of a segment without any timestamp when its file was written.
+    pub newest: Option<TimestampMs>,
 }
 
 /// One active producer, as DescribeProducers shows it.
