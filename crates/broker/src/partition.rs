@@ -6,8 +6,7 @@
 //!
 //! An append is written and counted on the caller's thread. The high watermark follows the records that the log may
 //! acknowledge ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is
-//! reached, when a flusher thread reports that a sync has covered them. A reply waits with
-//! [`Partition::committed`], a reader sees what lies below the high watermark.
+//! reached, when a sync has covered them. A reply waits with [`Partition::committed`]; readers see what is below it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};

@@ -8,8 +8,9 @@ use crate::partition_log::PartitionLog;
 use crate::topic_log::TopicLog;
 
 impl DataFolder {
-    /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole. Gives the log
-    /// end. Of a group, what was written later to its other partitions goes too: a group is one log to those who replicate it.
+    /// Removes everything at and above `offset` from a partition, durably; a batch that holds `offset` goes as a whole.
+    /// Gives the log end. Of a group, what was written later to its other partitions goes too: a group is one log to
+    /// those who replicate it.
     pub fn truncate_to(&self, log: &TopicLog, offset: Offset) -> Result<Offset, CutError> {
         let partition = match log {
             TopicLog::Partition(log) => return self.cut_log(log, offset),
@@ -23,9 +24,9 @@ impl DataFolder {
         Ok(partition.log_end())
     }
 
-    /// Other records will have the offsets of those that are cut. A start after a power cut takes what lies below the recovery point for
-    /// durable without looking, and what lies below the high watermark for committed: so both go down before anything is cut, and no
-    /// checkpoint raises them meanwhile.
+    /// Other records will have the offsets of those that are cut. A start after a power cut takes what lies below the
+    /// recovery point for durable without looking, and what lies below the high watermark for committed: so both go
+    /// down before anything is cut, and no checkpoint raises them meanwhile.
     fn cut_log(&self, log: &PartitionLog, offset: Offset) -> Result<Offset, CutError> {
         let mut checkpoints = self.checkpoints.lock();
         let partition: &TopicPartition = log.partition();

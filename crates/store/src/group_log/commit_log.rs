@@ -104,8 +104,8 @@ impl CommitLog {
         Ok(position_of(written.map_err(WriteError::Append)?))
     }
 
-    /// Writes whole entries of another log, which have the same place there; the last may be a blank of the length that is given. Gives where the
-    /// log ends then.
+    /// Writes whole entries of another log, which have the same place there; the last may be a blank of the length that
+    /// is given. Gives where the log ends then.
     pub(crate) fn write_copied(&self, at: Position, bytes: &[u8], blank: Option<u32>) -> Result<Position, CopyError> {
         let mut next_segment = self.next_segment.lock();
         let end = End { location: self.journal.end().unwrap_or_default(), next_segment: *next_segment };

@@ -4,8 +4,8 @@
 //! leader    │ entry │ entry │ blank ┊    │ │ entry │ entry │
 //! follower  │ entry │ entry │ blank ┊    │ │ entry │            ← the next piece begins here
 //! ```
-//! A piece is whole entries of one file. A blank ends its file, in the follower's log as in the leader's, so files begin at the same
-//! positions whatever size the follower is configured with.
+//! A piece is whole entries of one file. A blank ends its file, in the follower's log as in the leader's, so files
+//! begin at the same positions whatever size the follower is configured with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ struct Piece {
 }
 
 impl GroupLog {
-    /// Whole entries from a position on, those of one file, about `bytes_max` of them and at least one. Empty at the end. May wait for the disk.
+    /// Whole entries from a position on, those of one file, about `bytes_max` of them and at least one. Empty at the
+    /// end. May wait for the disk.
     pub fn read_entries(&self, from: Position, bytes_max: usize) -> Result<Bytes, ReplicateError> {
         self.core.check_alive()?;
         let end = self.end_position();
@@ -96,12 +97,13 @@ impl GroupLog {
         }
     }
 
-    /// Appends entries that were read from the leader's log at the same position, which must be where this log ends. Gives where it ends now.
+    /// Appends entries that were read from the leader's log at the same position, which must be where this log ends.
+    /// Gives where it ends now.
     ///
-    /// Checked: both checksums of each entry, and that its offsets and epoch continue its partition. Left out are an entry at the end that the
-    /// piece has only a part of, and everything from the first entry on whose epoch is later than `asked`: that leader had lost its
-    /// role. A partition without records begins wherever its first entry does. Nothing is appended if there is an error, unless it is
-    /// `Storage`.
+    /// Checked: both checksums of each entry, and that its offsets and epoch continue its partition. Left out are an
+    /// entry at the end that the piece has only a part of, and everything from the first entry on whose epoch is later
+    /// than `asked`: that leader had lost its role. A partition without records begins wherever its first entry does.
+    /// Nothing is appended if there is an error, unless it is `Storage`.
     pub fn append_replicated(
         &self,
         at: Position,
@@ -131,7 +133,8 @@ impl GroupLog {
         Ok(end)
     }
 
-    /// Removes everything and begins again at a position above the end: the leader does not have what is before it any more.
+    /// Removes everything and begins again at a position above the end: the leader does not have what is before it any
+    /// more.
     ///
     /// After a crash in the middle the log is the old one or empty, and this is to be repeated.
     pub fn restart_at(&self, at: Position) -> Result<(), ReplicateError> {

@@ -1,4 +1,5 @@
-//! Following a leader: what it sends is taken as it is, what another leader wrote is cut, and a power cut in between brings nothing back.
+//! Following a leader: what it sends is taken as it is, what another leader wrote is cut, and a power cut in between
+//! brings nothing back.
 
 use bytes::Bytes;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, Fs, MemFs};
