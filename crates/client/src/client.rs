@@ -68,7 +68,7 @@ impl Client {
 
     /// Asks the brokers for a topic, whatever is known.
     pub async fn refresh_topic(&self, name: &str) -> Result<Arc<Topic>, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let error = match self.fetch_topics(&[name]).await {
                 Ok(mut topics) if !topics.is_empty() => match topics.swap_remove(0).1 {
@@ -203,14 +203,24 @@ impl Client {
         request: &M,
         check: impl Fn(&Response) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let answer = async { check(&self.controller().await?.call(request).await?) }.await;
             match answer {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => return other,
             }
         }
+    }
+
+    /// Pauses before another attempt; `false` when the error is the last word. Asks for the metadata where that may help.
+    pub(crate) async fn try_again(&self, attempts: &mut Attempts, error: &ClientError) -> bool {
+        let again = attempts.pause(error).await;
+        if again && error.wants_metadata() {
+            // The next attempt reports what is still wrong; here only names and addresses may change.
+            let _ = self.fetch_topics(&[]).await;
+        }
+        again
     }
 
     /// The brokers that are alive, as of now.

@@ -67,7 +67,7 @@ pub struct KeyMatches {
 impl Client {
     /// Finds records by their key. [`ClientError::Unsupported`] from brokers that are no Mainstem.
     pub async fn find_by_key(&self, topic: &str, search: &KeySearch) -> Result<KeyMatches, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let error = match self.find_by_key_once(topic, search).await {
                 Ok(found) => return Ok(found),

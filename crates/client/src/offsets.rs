@@ -62,7 +62,7 @@ pub struct ListedOffset {
     pub leader_epoch: LeaderEpoch,
 }
 
-type Found = Vec<(TopicPartition, ListedOffset)>;
+type ListedOffsets = Vec<(TopicPartition, ListedOffset)>;
 
 impl Client {
     /// Finds an offset for each partition, in the order they were given. Fails with the first that cannot be had.
@@ -70,8 +70,8 @@ impl Client {
         &self,
         wanted: &[(TopicPartition, OffsetSpec)],
         isolation: Isolation,
-    ) -> Result<Found, ClientError> {
-        let mut attempts = Attempts::new(self);
+    ) -> Result<ListedOffsets, ClientError> {
+        let mut attempts = Attempts::new(self.config());
         loop {
             let error = match self.list_offsets_once(wanted, isolation).await {
                 Ok(found) => return Ok(found),
@@ -88,7 +88,7 @@ impl Client {
         &self,
         wanted: &[(TopicPartition, OffsetSpec)],
         isolation: Isolation,
-    ) -> Result<Found, ClientError> {
+    ) -> Result<ListedOffsets, ClientError> {
         let mut by_leader: BTreeMap<i32, Vec<&(TopicPartition, OffsetSpec)>> = BTreeMap::new();
         for one in wanted {
             let leader = self.leader(&one.0.topic, one.0.partition).await?;
@@ -109,7 +109,7 @@ impl Client {
         leader: NodeId,
         wanted: &[&(TopicPartition, OffsetSpec)],
         isolation: Isolation,
-    ) -> Result<Found, ClientError> {
+    ) -> Result<ListedOffsets, ClientError> {
         let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
         for (partition, spec) in wanted {
             let asked = ListOffsetsPartition {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use mainstem_kafka_wire::ErrorCode;
 use tokio::time::{Instant, sleep};
 
-use crate::client::Client;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
@@ -38,17 +37,15 @@ impl Retry {
 
 /// The attempts of one operation: errors that pass are waited out for `retry_timeout`, a topic that is not there for
 /// `unknown_topic_wait`.
-pub(crate) struct Attempts<'a> {
-    client: &'a Client,
+pub(crate) struct Attempts {
     retry: Retry,
     unknown: Retry,
 }
 
-impl<'a> Attempts<'a> {
-    pub(crate) fn new(client: &'a Client) -> Self {
-        let config = client.config();
+impl Attempts {
+    pub(crate) fn new(config: &ClientConfig) -> Self {
         let unknown = Retry::within(config, config.unknown_topic_wait);
-        Attempts { client, retry: Retry::new(config), unknown }
+        Attempts { retry: Retry::new(config), unknown }
     }
 
     /// Pauses before another attempt; `false` when the error is the last word.
@@ -57,15 +54,5 @@ impl<'a> Attempts<'a> {
             Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => self.unknown.pause().await,
             _ => error.is_retriable() && self.retry.pause().await,
         }
-    }
-
-    /// The same, and the metadata is asked for again where that may help.
-    pub(crate) async fn again(&mut self, error: &ClientError) -> bool {
-        let again = self.pause(error).await;
-        if again && error.wants_metadata() {
-            // The next attempt reports what is still wrong; here only names and addresses may change.
-            let _ = self.client.fetch_topics(&[]).await;
-        }
-        again
     }
 }

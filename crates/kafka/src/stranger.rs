@@ -1,6 +1,7 @@
 //! Clients of other protocols: recognized by their first bytes, so that the client or the log gets a hint.
 
-use crate::framing::LENGTH_BYTES;
+/// Looked at: where Kafka's clients send the length of their first frame.
+const BEGINNING_BYTES: usize = 4;
 
 /// A protocol that is none of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +13,7 @@ pub enum Stranger {
 }
 
 /// The first bytes of HTTP requests.
-const METHODS: [&[u8; LENGTH_BYTES]; 9] =
+const METHODS: [&[u8; BEGINNING_BYTES]; 9] =
     [b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC"];
 /// The type of a TLS record with a hello, and the major version of all that are in use.
 const TLS_HANDSHAKE: [u8; 2] = [22, 3];
@@ -23,7 +24,7 @@ This port speaks Kafka's protocol, not HTTP.\n";
 
 impl Stranger {
     /// Who begins with these bytes, which as the length of a frame are too much.
-    pub fn of(prefix: [u8; LENGTH_BYTES]) -> Option<Stranger> {
+    pub fn of(prefix: [u8; BEGINNING_BYTES]) -> Option<Stranger> {
         match prefix {
             http if METHODS.contains(&&http) => Some(Stranger::Http),
             [kind, major, ..] if [kind, major] == TLS_HANDSHAKE => Some(Stranger::Tls),

@@ -30,6 +30,7 @@ pub mod codec;
 mod control;
 mod header;
 mod iter;
+mod peek;
 mod recompress;
 mod retain;
 mod stamp;
@@ -38,12 +39,13 @@ mod varint;
 mod view;
 mod walk;
 
-pub use batches::{Batches, Peek, peek};
+pub use batches::Batches;
 pub use build::{BatchBuilder, BuildError};
 pub use codec::{Codec, CompressError, DecompressError, UnknownCodecName};
 pub use control::{ControlError, ControlKind, ControlRecord};
 pub use header::{Attributes, BatchHeader, HEADER_SIZE, PEEK_SIZE, TimestampType, layout};
 pub use iter::{Record, RecordHeader, RecordHeaders, RecordIter};
+pub use peek::{FramingError, Peek, peek};
 pub use recompress::{RecompressError, recompress};
 pub use retain::{RetainedBatch, empty_batch};
 pub use stamp::{Stamp, StampTimestamp, stamp_in_place, stamped, stamped_header};
@@ -51,5 +53,5 @@ pub use validate::{
     ErrorClass, Origin, RecordProblem, RecordRejection, Rejections, Validated, ValidationError, ValidationRules,
     validate, validate_produced,
 };
-pub use view::{BatchView, FramingError, has_transactional_bit};
+pub use view::{BatchView, has_transactional_bit};
 pub use walk::RecordError;

@@ -3,7 +3,8 @@
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::header::{BatchHeader, HEADER_SIZE, TimestampType};
-use crate::view::{BatchView, FramingError};
+use crate::peek::FramingError;
+use crate::view::BatchView;
 
 /// What to stamp into a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

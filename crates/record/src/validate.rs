@@ -9,8 +9,9 @@ use mainstem_types::{Offset, ProducerId, TimestampMs};
 
 use crate::codec::{Codec, Decoder, DecompressError};
 use crate::header::{BatchHeader, TimestampType};
+use crate::peek::FramingError;
 use crate::stamp::StampTimestamp;
-use crate::view::{BatchView, FramingError};
+use crate::view::BatchView;
 use crate::walk::{RecordError, Shape, SliceSource, StreamSource, walk};
 
 /// Record problems that are listed one by one; the rest is only counted.

@@ -3,19 +3,8 @@
 use crate::codec::Codec;
 use crate::header::{Attributes, BatchHeader, HEADER_SIZE, layout};
 use crate::iter::RecordIter;
+use crate::peek::{FramingError, peek};
 use crate::walk::RecordError;
-
-/// Why bytes do not begin with a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FramingError {
-    /// The bytes end before the batch does: more may come, or the tail of a file was torn.
-    #[error("the batch needs {needed} bytes and only {available} are there")]
-    Partial { needed: usize, available: usize },
-    #[error("the batch says it has {batch_length} bytes after its length field; a batch has at least 49 there")]
-    LengthTooSmall { batch_length: i32 },
-    #[error("the batch has format {magic}; only format 2 is supported (Kafka 0.11 and later write it)")]
-    UnsupportedMagic { magic: i8 },
-}
 
 /// Whether bytes that may be a batch have the bit of a transactional one. Costs less than to parse them; whether they
 /// are a batch is not looked at.
@@ -35,7 +24,7 @@ pub struct BatchView<'a> {
 impl<'a> BatchView<'a> {
     /// The batch at the head of `bytes`; what follows it is left alone.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FramingError> {
-        let peek = crate::batches::peek(bytes)?;
+        let peek = peek(bytes)?;
         let available = bytes.len();
         let partial = FramingError::Partial { needed: peek.size_in_bytes, available };
         let bytes = bytes.get(..peek.size_in_bytes).ok_or(partial)?;

@@ -21,7 +21,7 @@ impl Client {
         &self,
         before: &[(TopicPartition, Offset)],
     ) -> Result<ByPartition<Offset>, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let error = match self.delete_records_once(before).await {
                 Ok(results) => return Ok(results),

@@ -145,10 +145,10 @@ impl Client {
 
     /// All topics, by name; Kafka's own among them only on request.
     pub async fn list_topics(&self, include_internal: bool) -> Result<Vec<Arc<Topic>>, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         let all = loop {
             match self.fetch_all_topics().await {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => break other?,
             }
         };
@@ -160,10 +160,10 @@ impl Client {
 
     /// What the brokers know of some topics right now.
     pub async fn describe_topics(&self, names: &[&str]) -> Result<ByName<Arc<Topic>>, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             match self.fetch_topics(names).await {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => return other,
             }
         }

@@ -58,7 +58,7 @@ impl Client {
         offset: Offset,
         config: &FetcherConfig,
     ) -> Result<Vec<FetchedRecord>, FetchError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let error = match self.batch_at_once(partition, offset, config).await {
                 Err(FetchError::Client(error)) => error,

@@ -12,7 +12,7 @@ use mainstem_record::BatchBuilder;
 use mainstem_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicPartition};
 use tokio::time::Instant;
 
-use super::worker::Pending;
+use super::pending::Pending;
 use super::{Acks, ProduceError, ProducerConfig, Receipt};
 use crate::client::Client;
 use crate::error::ClientError;
@@ -100,7 +100,7 @@ pub(super) struct Sending {
 }
 
 /// How a batch ended.
-enum Outcome {
+enum BatchOutcome {
     Written {
         base_offset: Option<Offset>,
         append_time: Option<TimestampMs>,
@@ -111,15 +111,15 @@ enum Outcome {
     Unknown(ProduceError),
 }
 
-impl Outcome {
+impl BatchOutcome {
     /// Whether the broker has decided about the batch.
     fn is_answer(&self) -> bool {
         match self {
-            Outcome::Written { .. } => true,
-            Outcome::Refused(Refusal { error: ProduceError::Client(error), .. }) => {
+            BatchOutcome::Written { .. } => true,
+            BatchOutcome::Refused(Refusal { error: ProduceError::Client(error), .. }) => {
                 error.code().is_some() && !error.is_retriable()
             }
-            Outcome::Refused(_) | Outcome::Unknown(_) => false,
+            BatchOutcome::Refused(_) | BatchOutcome::Unknown(_) => false,
         }
     }
 }
@@ -131,8 +131,8 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn of(error: ProduceError) -> Outcome {
-        Outcome::Refused(Refusal { error, rejected: Vec::new() })
+    fn of(error: ProduceError) -> BatchOutcome {
+        BatchOutcome::Refused(Refusal { error, rejected: Vec::new() })
     }
 
     fn is_too_large(&self) -> bool {
@@ -187,13 +187,13 @@ impl Sending {
                 *answered = Some(Instant::now());
             }
             match outcome {
-                Outcome::Refused(refusal) if refusal.is_too_large() && records.len() > 1 => {
+                BatchOutcome::Refused(refusal) if refusal.is_too_large() && records.len() > 1 => {
                     let second = records.split_off(records.len() / 2);
                     batches.push_front(second);
                     batches.push_front(records);
                 }
                 outcome => {
-                    failed |= !matches!(outcome, Outcome::Written { .. });
+                    failed |= !matches!(outcome, BatchOutcome::Written { .. });
                     self.tell(records, outcome);
                 }
             }
@@ -206,12 +206,17 @@ impl Sending {
         self.tell(records, Refusal::of(ProduceError::Halted { partition: self.partition.clone() }));
     }
 
-    async fn deliver_batch(&self, records: &VecDeque<Pending>, sequence: &mut Sequence, deadline: Instant) -> Outcome {
+    async fn deliver_batch(
+        &self,
+        records: &VecDeque<Pending>,
+        sequence: &mut Sequence,
+        deadline: Instant,
+    ) -> BatchOutcome {
         let mut retry = Retry::within(self.client.config(), deadline.saturating_duration_since(Instant::now()));
         let mut built: Option<Bytes> = None;
         loop {
             let error = match self.attempt(records, sequence, &mut built).await {
-                Ok(written @ Outcome::Written { .. }) => {
+                Ok(written @ BatchOutcome::Written { .. }) => {
                     sequence.advance(records.len());
                     return written;
                 }
@@ -232,14 +237,14 @@ impl Sending {
         }
     }
 
-    fn expired(&self) -> Outcome {
+    fn expired(&self) -> BatchOutcome {
         let timeout_ms = self.config.delivery_timeout.as_millis() as u64;
         Refusal::of(ProduceError::Expired { partition: self.partition.clone(), timeout_ms })
     }
 
-    fn final_failure(&self, error: ClientError, written_perhaps: bool) -> Outcome {
+    fn final_failure(&self, error: ClientError, written_perhaps: bool) -> BatchOutcome {
         if written_perhaps {
-            return Outcome::Unknown(ProduceError::TimedOut {
+            return BatchOutcome::Unknown(ProduceError::TimedOut {
                 partition: self.partition.clone(),
                 timeout_ms: self.config.delivery_timeout.as_millis() as u64,
                 last: error.to_string(),
@@ -254,7 +259,7 @@ impl Sending {
         records: &VecDeque<Pending>,
         sequence: &mut Sequence,
         built: &mut Option<Bytes>,
-    ) -> Result<Outcome, ProduceError> {
+    ) -> Result<BatchOutcome, ProduceError> {
         let batch = match built {
             Some(batch) => batch.clone(),
             None => {
@@ -284,7 +289,7 @@ impl Sending {
         };
         if self.config.acks == Acks::None {
             connection.send(&request, vec![batch]).await?;
-            return Ok(Outcome::Written { base_offset: None, append_time: None });
+            return Ok(BatchOutcome::Written { base_offset: None, append_time: None });
         }
         let response = connection.call_with_records(&request, vec![batch]).await?;
         let answer: ProduceResponse<'_> = response.decode()?;
@@ -293,11 +298,11 @@ impl Sending {
         self.read_answer(one.ok_or_else(|| response.missing(format!("partition {}", self.partition)))?)
     }
 
-    fn read_answer(&self, answer: &PartitionProduceResponse<'_>) -> Result<Outcome, ProduceError> {
+    fn read_answer(&self, answer: &PartitionProduceResponse<'_>) -> Result<BatchOutcome, ProduceError> {
         let code = ErrorCode(answer.error_code);
         // The broker has this very batch already: the attempt before this one arrived.
         if matches!(code, ErrorCode::NONE | ErrorCode::DUPLICATE_SEQUENCE_NUMBER) {
-            return Ok(Outcome::Written {
+            return Ok(BatchOutcome::Written {
                 base_offset: (answer.base_offset >= 0).then_some(Offset(answer.base_offset)),
                 append_time: (answer.log_append_time_ms >= 0).then_some(TimestampMs(answer.log_append_time_ms)),
             });
@@ -311,7 +316,7 @@ impl Sending {
         if rejected.is_empty() {
             return Err(error.into());
         }
-        Ok(Outcome::Refused(Refusal { error: error.into(), rejected }))
+        Ok(BatchOutcome::Refused(Refusal { error: error.into(), rejected }))
     }
 
     fn build(&self, records: &VecDeque<Pending>, sequence: &Sequence) -> Result<Bytes, ProduceError> {
@@ -328,16 +333,16 @@ impl Sending {
         Ok(builder.build()?.into())
     }
 
-    fn tell(&self, records: VecDeque<Pending>, outcome: Outcome) {
+    fn tell(&self, records: VecDeque<Pending>, outcome: BatchOutcome) {
         for (index, pending) in (0..).zip(records) {
             let fate = match &outcome {
-                Outcome::Written { base_offset, append_time } => Ok(Receipt {
+                BatchOutcome::Written { base_offset, append_time } => Ok(Receipt {
                     partition: self.partition.clone(),
                     offset: base_offset.map(|base| base.plus(i64::from(index))),
                     timestamp: append_time.unwrap_or(pending.timestamp),
                 }),
-                Outcome::Refused(refusal) => Err(refusal.told(index, &self.partition)),
-                Outcome::Unknown(error) => Err(error.clone()),
+                BatchOutcome::Refused(refusal) => Err(refusal.told(index, &self.partition)),
+                BatchOutcome::Unknown(error) => Err(error.clone()),
             };
             // Who dropped the delivery does not want to know.
             let _ = pending.fate.send(fate);

@@ -9,6 +9,7 @@
 
 mod batch;
 mod partitioner;
+mod pending;
 mod worker;
 
 use std::collections::HashMap;
@@ -30,7 +31,8 @@ use crate::client::Client;
 use crate::error::ClientError;
 use batch::Identity;
 use partitioner::{Sticky, partition_of_key};
-use worker::{Command, Pending};
+use pending::Pending;
+use worker::Command;
 
 /// Whose confirmation a batch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

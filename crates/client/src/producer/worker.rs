@@ -2,25 +2,11 @@
 
 use std::collections::VecDeque;
 
-use mainstem_types::TimestampMs;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::batch::{Sending, Sequence};
-use super::{NewRecord, ProduceError, Receipt};
-
-/// A record under way.
-pub(super) struct Pending {
-    pub(super) record: NewRecord,
-    pub(super) timestamp: TimestampMs,
-    /// When it was handed over.
-    pub(super) since: Instant,
-    /// At most this in a batch.
-    pub(super) size: usize,
-    pub(super) fate: oneshot::Sender<Result<Receipt, ProduceError>>,
-    /// Given back when the fate is known.
-    pub(super) _memory: OwnedSemaphorePermit,
-}
+use super::pending::Pending;
 
 pub(super) enum Command {
     Record(Pending),

@@ -48,7 +48,7 @@ impl Client {
         request: impl Fn(i16) -> M,
         check: impl Fn(&Response) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             let answer = async {
                 let coordinator = self.coordinator(group).await?;
@@ -57,7 +57,7 @@ impl Client {
                 check(&connection.call(&request(version)).await?)
             };
             match answer.await {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => return other,
             }
         }

@@ -50,10 +50,10 @@ pub struct GroupMember {
 impl Client {
     /// A group. One that does not exist is the error GROUP_ID_NOT_FOUND.
     pub async fn describe_group(&self, group: &str) -> Result<GroupDescription, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             match self.describe_group_once(group).await {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => return other,
             }
         }

@@ -37,10 +37,10 @@ pub struct ListedGroup {
 impl Client {
     /// The groups of all brokers, by name.
     pub async fn list_groups(&self) -> Result<Vec<ListedGroup>, ClientError> {
-        let mut attempts = Attempts::new(self);
+        let mut attempts = Attempts::new(self.config());
         loop {
             match self.list_groups_once().await {
-                Err(error) if attempts.again(&error).await => {}
+                Err(error) if self.try_again(&mut attempts, &error).await => {}
                 other => return other,
             }
         }
