@@ -62,7 +62,7 @@ pub(crate) struct Damage {
 }
 
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ScanStep {
     /// Its bytes are those of [`Scan::bytes`].
     Entry {
         position: u64,
@@ -126,10 +126,10 @@ impl<F: Format> Scan<F> {
         bytes.get(..size).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    pub(crate) fn next(&mut self) -> Found {
+    pub(crate) fn next(&mut self) -> ScanStep {
         let position = self.at;
         if position >= self.len {
-            return Found::End;
+            return ScanStep::End;
         }
         let entry = self.try_entry(position).and_then(|head| self.check_place(position, &head).map(|()| head));
         let (reason, cut) = match entry {
@@ -137,7 +137,7 @@ impl<F: Format> Scan<F> {
                 self.found = (position, head.size);
                 self.at = if head.batch.is_some() { position + head.size as u64 } else { self.len };
                 self.format.accept(&head);
-                return Found::Entry { position, head };
+                return ScanStep::Entry { position, head };
             }
             Err(Trouble::Damaged(reason)) => (reason, false),
             Err(Trouble::Cut(reason)) => (reason, true),
@@ -146,16 +146,16 @@ impl<F: Format> Scan<F> {
         match self.next_whole(position) {
             Ok(to) => {
                 self.at = to;
-                Found::Damage(Damage { from: position, to, reason, at_end: to == self.len, cut })
+                ScanStep::Damage(Damage { from: position, to, reason, at_end: to == self.len, cut })
             }
             Err(error) => self.unreadable(position, &error),
         }
     }
 
-    fn unreadable(&mut self, position: u64, error: &io::Error) -> Found {
+    fn unreadable(&mut self, position: u64, error: &io::Error) -> ScanStep {
         self.at = self.len;
         let reason = format!("cannot be read: {error}");
-        Found::Damage(Damage { from: position, to: self.len, reason, at_end: true, cut: false })
+        ScanStep::Damage(Damage { from: position, to: self.len, reason, at_end: true, cut: false })
     }
 
     /// The whole entry at a position.

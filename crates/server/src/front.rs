@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mainstem_door::Protocol;
 use parking_lot::{Mutex, RwLock};
 
-use crate::connection::{ReplyBytes, Shared};
+use crate::connection::{ReplyBytes, SharedByConnections};
 use crate::counters::Totals;
 use crate::limits::{Budget, ConnectionLimits, ConnectionMaxima};
 use crate::listener::{BoundListener, Dispatcher, Listen, ListenError, Reactors, SocketOptions, accept};
@@ -122,7 +122,7 @@ impl BoundFront {
         let addresses = self.addresses();
         let config = self.config;
         let limits = ConnectionLimits::new(maxima(&config));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedByConnections {
             idle: config.idle,
             pipelined_requests_max: config.pipelined_requests_max.max(1),
             output_bytes_max: config.output_bytes_max,
@@ -147,7 +147,7 @@ impl BoundFront {
             reactor.handle.spawn(accept(listener, served, Arc::clone(&reactor.state), Arc::clone(&dispatcher)));
         }
         let runtime = self.reactors[0].handle.clone();
-        let core = Arc::new(Core { limits, taking, reactors: Mutex::new(self.reactors) });
+        let core = Arc::new(FrontState { limits, taking, reactors: Mutex::new(self.reactors) });
         RunningFront { addresses, runtime, core, protocols }
     }
 }
@@ -165,7 +165,7 @@ fn taker(reactor: &Reactor) -> (tokio::runtime::Handle, Arc<ReactorState>) {
 }
 
 /// What goes on changing while the server runs.
-struct Core {
+struct FrontState {
     limits: Arc<ConnectionLimits>,
     /// The first of `reactors`.
     taking: Arc<Reactors>,
@@ -174,7 +174,7 @@ struct Core {
 }
 
 /// Changes a running front, as long as there is one.
-pub(crate) struct Changing(Weak<Core>);
+pub(crate) struct Changing(Weak<FrontState>);
 
 impl Changing {
     /// Limits of connections and the number of reactors; the rest of the configuration stays as it was at the start.
@@ -204,7 +204,7 @@ impl Changing {
 pub struct RunningFront {
     addresses: Vec<(Arc<str>, SocketAddr)>,
     runtime: tokio::runtime::Handle,
-    core: Arc<Core>,
+    core: Arc<FrontState>,
     /// Each once, however many listeners it has.
     protocols: Vec<Served>,
 }

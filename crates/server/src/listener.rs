@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use socket2::{Domain, Protocol as SocketProtocol, Socket, Type};
 use tokio::net::TcpListener;
 
-use crate::connection::Shared;
+use crate::connection::SharedByConnections;
 use crate::limits::ConnectionLimits;
 use crate::served::{Accepted, Served};
 use crate::stop::{Phase, ReactorState};
@@ -152,7 +152,7 @@ pub(crate) struct Dispatcher {
     pub next: AtomicUsize,
     pub limits: Arc<ConnectionLimits>,
     pub sockets: SocketOptions,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedByConnections>,
 }
 
 /// Accepts connections for `served` until the server stops. Runs on the reactor of `state`.

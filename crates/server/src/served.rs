@@ -9,7 +9,7 @@ use mainstem_door::Protocol;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-use crate::connection::{Connection, Shared};
+use crate::connection::{Connection, SharedByConnections};
 use crate::limits::Place;
 use crate::stop::ReactorState;
 
@@ -18,7 +18,7 @@ pub(crate) struct Accepted {
     pub stream: std::net::TcpStream,
     pub peer: SocketAddr,
     pub listener: Arc<str>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedByConnections>,
     pub reactor: Arc<ReactorState>,
     pub place: Place,
 }

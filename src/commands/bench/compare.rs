@@ -5,7 +5,7 @@ use clap::Args;
 use mainstem_client::Client;
 use serde::Serialize;
 
-use super::measure::Outcome;
+use super::measure::BenchOutcome;
 use super::options::{Common, ProducerOptions, SIZE_MAX};
 use super::topic::{self, BenchTopics};
 use crate::output::{OutputFormat, Table, note, print, print_json};
@@ -49,7 +49,7 @@ pub trait Measurement: Clone {
     /// `None`: it has no number of consumers.
     fn consumers_mut(&mut self) -> Option<&mut u32>;
     fn compare(&self) -> &CompareOptions;
-    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome>;
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<BenchOutcome>;
 }
 
 /// One of several results that are told together. The fields are stable.
@@ -62,7 +62,7 @@ struct Variant {
     /// CPU of the broker for each GB, by that of the first variant.
     broker_cpu_ratio: Option<f64>,
     #[serde(flatten)]
-    outcome: Outcome,
+    outcome: BenchOutcome,
 }
 
 /// Carries a bench out, for each value that is to be compared, and tells what came out.
@@ -83,7 +83,7 @@ pub async fn run(bench: impl Measurement) -> anyhow::Result<()> {
         check(&bench).await.with_context(|| format!("{name}={value}"))?;
         benches.push(bench);
     }
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<BenchOutcome> = Vec::new();
     for (value, bench) in values.iter().zip(benches) {
         note(&format!("{name}={value}"));
         let outcome = measure_with_topics(&bench).await.with_context(|| format!("{name}={value}"))?;
@@ -102,7 +102,7 @@ pub async fn run(bench: impl Measurement) -> anyhow::Result<()> {
 }
 
 /// Failed records fail the command.
-fn fate(outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn fate(outcomes: &[BenchOutcome]) -> anyhow::Result<()> {
     if outcomes.iter().all(|outcome| outcome.errors == 0) { Ok(()) } else { Err(Said(1).into()) }
 }
 
@@ -142,7 +142,7 @@ async fn check(bench: &impl Measurement) -> anyhow::Result<()> {
 }
 
 /// Measures with the topics of the options, which go again if they were made.
-async fn measure_with_topics(bench: &impl Measurement) -> anyhow::Result<Outcome> {
+async fn measure_with_topics(bench: &impl Measurement) -> anyhow::Result<BenchOutcome> {
     let options = bench.common();
     let client = options.cluster.connect().await?;
     let topics = BenchTopics::open(&client, options).await?;
@@ -151,10 +151,10 @@ async fn measure_with_topics(bench: &impl Measurement) -> anyhow::Result<Outcome
     outcome
 }
 
-fn variants(name: &str, values: &[String], outcomes: Vec<Outcome>) -> Vec<Variant> {
+fn variants(name: &str, values: &[String], outcomes: Vec<BenchOutcome>) -> Vec<Variant> {
     let first = outcomes.first().map(|outcome| (outcome.records_per_second, outcome.broker_cpu_s_per_gb));
     let ratio = |value: f64, first: f64| (first > 0.0).then(|| (value / first * 1000.0).round() / 1000.0);
-    let of = |(value, outcome): (&String, Outcome)| Variant {
+    let of = |(value, outcome): (&String, BenchOutcome)| Variant {
         variant: format!("{name}={value}"),
         rate_ratio: first.and_then(|(rate, _)| ratio(outcome.records_per_second, rate)),
         broker_cpu_ratio: first

@@ -8,7 +8,7 @@ use mainstem_client::{Client, OffsetSpec};
 
 use super::compare::{self, CompareOptions, Measurement};
 use super::load::{self, Load};
-use super::measure::{Outcome, Usage};
+use super::measure::{BenchOutcome, Usage};
 use super::options::{Common, ProducerOptions};
 use super::pace::Pace;
 use super::reading::{self, Reading};
@@ -87,7 +87,7 @@ impl Measurement for BenchConsume {
         &self.compare
     }
 
-    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<BenchOutcome> {
         let cluster = &self.common.cluster;
         if self.common.topic.is_none() {
             self.fill(topics).await?;

@@ -11,7 +11,7 @@ use mainstem_client::{Client, Fetcher, OffsetSpec};
 
 use super::compare::{self, CompareOptions, Measurement};
 use super::load::{self, Load, STAMP_SIZE};
-use super::measure::{self, Outcome, Percentiles, Usage};
+use super::measure::{self, BenchOutcome, Percentiles, Usage};
 use super::options::{Common, ProducerOptions};
 use super::pace::Pace;
 use super::produce::{Rate, parse_rate};
@@ -42,7 +42,7 @@ pub struct BenchLatency {
 }
 
 /// What producer and consumer tell each other.
-struct Shared {
+struct LatencyRun {
     base: Instant,
     received: AtomicU64,
     /// How many records there are in all; unknown as long as some are sent.
@@ -77,7 +77,7 @@ impl Measurement for BenchLatency {
         &self.compare
     }
 
-    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<BenchOutcome> {
         let size = self.common.size as usize;
         ensure!(size >= STAMP_SIZE, "a record needs at least {STAMP_SIZE} bytes, for its send time");
         let cluster = &self.common.cluster;
@@ -95,7 +95,7 @@ impl Measurement for BenchLatency {
         let mut fetcher = cluster.connect().await?.fetcher(cluster.fetcher_config());
         let assigned = fetcher.assign_at(&topics.targets, OffsetSpec::Latest).await;
         assigned.map_err(|error| cluster.explain_fetch(topics.name(), error))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LatencyRun {
             base,
             received: AtomicU64::new(0),
             total: AtomicU64::new(u64::MAX),
@@ -114,12 +114,12 @@ impl Measurement for BenchLatency {
                 anyhow::bail!("of {} acknowledged records {received} arrived within {REST_WAIT:?}", produced.records);
             }
         };
-        Ok(Outcome { end_to_end_latency: Percentiles::of(&end_to_end), ..outcome })
+        Ok(BenchOutcome { end_to_end_latency: Percentiles::of(&end_to_end), ..outcome })
     }
 }
 
 /// Takes records until all have come.
-async fn receive(mut fetcher: Fetcher, shared: Arc<Shared>) -> Result<Histogram<u64>, mainstem_client::FetchError> {
+async fn receive(mut fetcher: Fetcher, shared: Arc<LatencyRun>) -> Result<Histogram<u64>, mainstem_client::FetchError> {
     let mut latencies = measure::histogram();
     let mut received = 0;
     while received < shared.total.load(Ordering::Relaxed) && !shared.stop.load(Ordering::Relaxed) {

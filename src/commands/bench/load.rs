@@ -51,7 +51,7 @@ pub struct Produced {
     pub late: Histogram<u64>,
 }
 
-struct Shared {
+struct LoadRun {
     /// Records that somebody has taken upon itself to send.
     taken: AtomicU64,
     done: AtomicU64,
@@ -68,7 +68,7 @@ struct Told {
 }
 
 /// Threads that wait for their time end, too, when nobody waits for the result any more.
-struct StopAtEnd(Arc<Shared>);
+struct StopAtEnd(Arc<LoadRun>);
 
 impl Drop for StopAtEnd {
     fn drop(&mut self) {
@@ -86,7 +86,7 @@ pub async fn produce(cluster: &ClusterOptions, topics: &BenchTopics, load: &Load
     let targets: Arc<[TopicPartition]> = topics.targets.as_slice().into();
     let begun = Instant::now();
     let (latencies, late) = (measure::histogram(), measure::histogram());
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(LoadRun {
         taken: AtomicU64::new(0),
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -178,7 +178,7 @@ async fn paced(mut senders: Vec<Sender>, mut schedule: Schedule) {
 }
 
 /// Waits for the tasks, shows how far they are, and lets them end early on a signal.
-async fn watch(tasks: &mut JoinSet<()>, shared: &Shared, total: Option<u64>) -> anyhow::Result<()> {
+async fn watch(tasks: &mut JoinSet<()>, shared: &LoadRun, total: Option<u64>) -> anyhow::Result<()> {
     let mut interrupt = Interrupt::watch()?;
     let mut progress = Progress::new("records", total);
     loop {
@@ -201,7 +201,7 @@ struct Sender {
     text: Bytes,
     load: Load,
     producer: Producer,
-    shared: Arc<Shared>,
+    shared: Arc<LoadRun>,
     begun: Instant,
 }
 
@@ -297,7 +297,7 @@ impl Sender {
     }
 
     /// Waits for what becomes of the records of one partition, which are answered in their order.
-    async fn follow(shared: Arc<Shared>, run: Run) {
+    async fn follow(shared: Arc<LoadRun>, run: Run) {
         let mut latencies = Vec::with_capacity(run.len());
         let (mut errors, mut first_error) = (0, None);
         for (sent, delivery) in run {

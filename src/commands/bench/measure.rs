@@ -71,7 +71,7 @@ impl Percentiles {
 
 /// What a bench measured. The fields are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct BenchOutcome {
     pub work: String,
     pub records: u64,
     /// Of the records' values.
@@ -119,9 +119,9 @@ impl Usage {
     }
 
     /// The result of producing.
-    pub fn produced(&self, work: &str, produced: &Produced, load: &Load) -> Outcome {
+    pub fn produced(&self, work: &str, produced: &Produced, load: &Load) -> BenchOutcome {
         let outcome = self.outcome(work, produced.records, produced.records * u64::from(load.size), produced.elapsed);
-        Outcome {
+        BenchOutcome {
             errors: produced.errors,
             first_error: produced.first_error.clone(),
             target_rate: if let Pace::Rate(rate) = load.pace { Some(round(rate)) } else { None },
@@ -132,17 +132,17 @@ impl Usage {
     }
 
     /// The result of consuming.
-    pub fn consumed(&self, consumed: &Consumed) -> Outcome {
+    pub fn consumed(&self, consumed: &Consumed) -> BenchOutcome {
         let read = self.broker.and_then(process::bytes_read_by).zip(self.reads_before);
         let for_each_byte = |(now, before): (u64, u64)| {
             (consumed.bytes > 0).then(|| round(now.saturating_sub(before) as f64 / consumed.bytes as f64))
         };
         let outcome = self.outcome("consume", consumed.records, consumed.bytes, consumed.elapsed);
-        Outcome { broker_reads_per_byte: read.and_then(for_each_byte), ..outcome }
+        BenchOutcome { broker_reads_per_byte: read.and_then(for_each_byte), ..outcome }
     }
 
     /// What a work took, with the CPU time since.
-    pub fn outcome(&self, work: &str, records: u64, bytes: u64, elapsed: Duration) -> Outcome {
+    pub fn outcome(&self, work: &str, records: u64, bytes: u64, elapsed: Duration) -> BenchOutcome {
         let own = process::own_cpu().saturating_sub(self.own_before);
         let now = self.broker.and_then(process::cpu_of);
         let broker = now.zip(self.broker_before).map(|(now, before)| now.saturating_sub(before));
@@ -150,7 +150,7 @@ impl Usage {
         let rate = |count: f64| if seconds > 0.0 { round(count / seconds) } else { 0.0 };
         let for_each_gigabyte =
             |cpu: Duration| (bytes > 0).then(|| (cpu.as_secs_f64() / (bytes as f64 / GIGABYTE) * 1e4).round() / 1e4);
-        Outcome {
+        BenchOutcome {
             work: work.to_owned(),
             records,
             bytes,
@@ -174,7 +174,7 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-impl Outcome {
+impl BenchOutcome {
     /// For people.
     pub fn text(&self) -> String {
         let mut text = format!(

@@ -8,7 +8,7 @@ use mainstem_client::Client;
 
 use super::compare::{self, CompareOptions, Measurement};
 use super::load::{self, Load};
-use super::measure::{Outcome, Usage};
+use super::measure::{BenchOutcome, Usage};
 use super::options::{Common, ProducerOptions};
 use super::pace::Pace;
 use super::topic::{self, BenchTopics};
@@ -117,7 +117,7 @@ impl Measurement for BenchProduce {
         &self.compare
     }
 
-    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<Outcome> {
+    async fn measure(&self, client: &Client, topics: &BenchTopics) -> anyhow::Result<BenchOutcome> {
         let cluster = &self.common.cluster;
         let mut load = Load {
             producers: self.producer.producers,

@@ -67,7 +67,7 @@ pub struct Changes {
 }
 
 #[derive(Debug, Serialize)]
-struct Outcome<'a> {
+struct AlterOutcome<'a> {
     kind: &'static str,
     name: Option<String>,
     /// changed or checked
@@ -92,7 +92,7 @@ impl Changes {
         })?;
         let (kind, name) = kind_and_name(&self.resource);
         let changes = self.changes.iter().map(json_change).collect();
-        let outcome = Outcome { kind, name, result: if self.dry_run { "checked" } else { "changed" }, changes };
+        let outcome = AlterOutcome { kind, name, result: if self.dry_run { "checked" } else { "changed" }, changes };
         if common.output == OutputFormat::Json {
             return output::print_json(&outcome);
         }

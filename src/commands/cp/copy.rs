@@ -14,7 +14,7 @@ use mainstem_client::{
 };
 
 use super::prepare::fingerprint;
-use super::state::{PartitionState, State};
+use super::state::{CopyState, PartitionState};
 use crate::cluster::ClusterOptions;
 use crate::commands::ends::{self, Ends, is_before_end, leave_ended};
 use crate::commands::patience::Patience;
@@ -37,7 +37,7 @@ pub(super) struct Copy {
     pub(super) tracks: Vec<Track>,
     /// In the order of sending.
     pub(super) in_flight: VecDeque<InFlight>,
-    pub(super) state: State,
+    pub(super) state: CopyState,
     pub(super) state_file: PathBuf,
     pub(super) copied: u64,
     pub(super) found: u64,

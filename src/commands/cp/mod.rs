@@ -96,7 +96,7 @@ pub struct Cp {
 
 /// What was copied, in JSON.
 #[derive(Debug, Serialize)]
-struct Outcome<'a> {
+struct CopyOutcome<'a> {
     source: &'a str,
     destination: &'a str,
     /// Whether all that was there at the start has been copied.
@@ -162,7 +162,7 @@ impl Cp {
         begun: Instant,
         state_file: &Path,
     ) -> anyhow::Result<()> {
-        let outcome = Outcome {
+        let outcome = CopyOutcome {
             source: &self.source,
             destination,
             finished,

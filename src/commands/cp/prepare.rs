@@ -14,7 +14,7 @@ use mainstem_client::{
 
 use super::Cp;
 use super::copy::{Copy, Track};
-use super::state::{PartitionState, Side, State};
+use super::state::{CopyState, PartitionState, Side};
 use crate::cluster::ClusterOptions;
 use crate::commands::ends::{self, Ends, leave_ended};
 use crate::commands::topic::offsets::offsets;
@@ -46,7 +46,7 @@ impl Copy {
         }
         let keeps_times = keeps_times(&target_client, to, destination).await?;
         let source_partitions = partitions_of(&source);
-        let known = State::load(state_file)?;
+        let known = CopyState::load(state_file)?;
         let target_ends = target_ends(&target_client, to, &target, known.is_some()).await?;
         let mut state = match known {
             Some(state) => {
@@ -56,7 +56,7 @@ impl Copy {
             None => {
                 check_empty(&target_client, to, &target, &target_ends, state_file).await?;
                 let [source, destination] = sides;
-                State::new(source, destination, Vec::new())
+                CopyState::new(source, destination, Vec::new())
             }
         };
         let starts = offsets(&source_client, from, &source_partitions, OffsetSpec::Earliest).await?;
@@ -215,7 +215,7 @@ async fn check_empty(
 
 /// Partitions that the state does not have yet, all of them at first: from the beginning of the source. Where another
 /// copy has begun with one and could not note it, what the destination has is compared from its beginning.
-fn begin_partitions(state: &mut State, partitions: &[TopicPartition], starts: &Ends, target: &Topic, ends: &Ends) {
+fn begin_partitions(state: &mut CopyState, partitions: &[TopicPartition], starts: &Ends, target: &Topic, ends: &Ends) {
     let is_new = state.partitions.is_empty();
     for partition in partitions.iter().skip(state.partitions.len()) {
         let same = TopicPartition { topic: target.name.clone(), partition: partition.partition };
@@ -234,7 +234,7 @@ async fn tracks(
     client: &Client,
     to: &ClusterOptions,
     target: &Topic,
-    state: &State,
+    state: &CopyState,
     ends: &Ends,
     keeps_times: bool,
 ) -> anyhow::Result<Vec<Track>> {

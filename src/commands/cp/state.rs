@@ -11,7 +11,7 @@ const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct CopyState {
     version: u32,
     pub source: Side,
     pub destination: Side,
@@ -37,20 +37,20 @@ pub struct PartitionState {
     pub destination_next: i64,
 }
 
-impl State {
+impl CopyState {
     pub fn new(source: Side, destination: Side, partitions: Vec<PartitionState>) -> Self {
-        State { version: VERSION, source, destination, partitions }
+        CopyState { version: VERSION, source, destination, partitions }
     }
 
     /// `None` when there is no file: nothing has been copied.
-    pub fn load(path: &Path) -> anyhow::Result<Option<State>> {
+    pub fn load(path: &Path) -> anyhow::Result<Option<CopyState>> {
         let shown = path.display();
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read the state file {shown}")),
         };
-        let state: State =
+        let state: CopyState =
             serde_json::from_str(&text).with_context(|| format!("{shown} is not a state file of `mainstem cp`"))?;
         if state.version != VERSION {
             bail!("{shown} is a state file of version {}; this program needs version {VERSION}", state.version);
@@ -114,12 +114,12 @@ mod tests {
     fn a_state_comes_back_as_it_was_saved_and_is_that_of_one_copy_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("orders.json");
-        assert_eq!(State::load(&path).unwrap(), None);
+        assert_eq!(CopyState::load(&path).unwrap(), None);
         let partitions = vec![PartitionState { partition: 0, source_next: 7, destination_next: 5 }];
-        let state = State::new(side("a", "1"), side("b", "2"), partitions);
+        let state = CopyState::new(side("a", "1"), side("b", "2"), partitions);
         state.save(&path).unwrap();
         state.save(&path).unwrap();
-        assert_eq!(State::load(&path).unwrap().as_ref(), Some(&state));
+        assert_eq!(CopyState::load(&path).unwrap().as_ref(), Some(&state));
         state.check(&path, &side("a", "1"), &side("b", "2")).unwrap();
         let error = state.check(&path, &side("a", "9"), &side("b", "2")).unwrap_err().to_string();
         assert!(error.contains("source was topic a (id 1)") && error.contains("not a (id 9)"), "{error}");
@@ -132,7 +132,7 @@ mod tests {
         for text in ["{}", "nonsense"] {
             std::fs::write(&path, text).unwrap();
             assert!(
-                State::load(&path).unwrap_err().to_string().contains("is not a state file of `mainstem cp`"),
+                CopyState::load(&path).unwrap_err().to_string().contains("is not a state file of `mainstem cp`"),
                 "{text}"
             );
         }

@@ -80,7 +80,7 @@ impl Check {
 }
 
 #[derive(Debug, Serialize)]
-struct Found {
+struct DoctorReport {
     healthy: bool,
     checks: Vec<Check>,
 }
@@ -101,7 +101,7 @@ impl Doctor {
             let cluster = ClusterOptions::of(Some(address.to_owned()), None, Some(TIMEOUT));
             checks.extend(super::runtime()?.block_on(broker::look(&cluster)));
         }
-        let found = Found { healthy: checks.iter().all(|check| check.status != Status::Wrong), checks };
+        let found = DoctorReport { healthy: checks.iter().all(|check| check.status != Status::Wrong), checks };
         match self.output {
             OutputFormat::Json => print_json(&found)?,
             OutputFormat::Text => print(&text(&found))?,
@@ -110,7 +110,7 @@ impl Doctor {
     }
 }
 
-fn text(found: &Found) -> String {
+fn text(found: &DoctorReport) -> String {
     let style = style::of_stdout();
     let mut text = String::new();
     for Check { check, status, detail, advice } in &found.checks {

@@ -47,7 +47,7 @@ pub struct DeleteOffsets {
 
 /// What became of one group, in JSON.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct DeletedGroup {
     group: String,
     /// deleted, absent or failed
     result: &'static str,
@@ -85,9 +85,9 @@ impl Delete {
                     ("failed", Some(text))
                 }
             };
-            outcomes.push(Outcome { group, result, error });
+            outcomes.push(DeletedGroup { group, result, error });
         }
-        let in_words = |outcome: &Outcome| match outcome.result {
+        let in_words = |outcome: &DeletedGroup| match outcome.result {
             "deleted" => format!("deleted {}\n", outcome.group),
             "absent" => format!("{} does not exist\n", outcome.group),
             // Told on standard error.

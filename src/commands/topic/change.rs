@@ -57,7 +57,7 @@ pub struct Delete {
 
 /// What became of one topic, in JSON.
 #[derive(Debug, Default, Serialize)]
-struct Outcome {
+struct TopicOutcome {
     topic: String,
     /// created, exists, deleted, absent or failed
     result: &'static str,
@@ -83,7 +83,7 @@ impl Create {
         let client = self.common.cluster.connect().await?;
         let created = client.create_topics(&topics, false).await.map_err(|error| self.common.cluster.explain(error))?;
         let tolerated = self.if_not_exists.then_some((ErrorCode::TOPIC_ALREADY_EXISTS, "exists"));
-        self.common.tell(created, tolerated, |topic, created| Outcome {
+        self.common.tell(created, tolerated, |topic, created| TopicOutcome {
             topic,
             result: "created",
             id: (!created.id.is_zero()).then(|| created.id.to_string()),
@@ -100,7 +100,11 @@ impl Delete {
         let names: Vec<_> = self.topics.iter().map(String::as_str).collect();
         let deleted = client.delete_topics(&names).await.map_err(|error| self.common.cluster.explain(error))?;
         let tolerated = self.if_exists.then_some((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "absent"));
-        self.common.tell(deleted, tolerated, |topic, ()| Outcome { topic, result: "deleted", ..Default::default() })
+        self.common.tell(deleted, tolerated, |topic, ()| TopicOutcome {
+            topic,
+            result: "deleted",
+            ..Default::default()
+        })
     }
 }
 
@@ -110,7 +114,7 @@ impl Common {
         &self,
         results: ByName<T>,
         tolerated: Option<(ErrorCode, &'static str)>,
-        good: impl Fn(String, T) -> Outcome,
+        good: impl Fn(String, T) -> TopicOutcome,
     ) -> anyhow::Result<()> {
         let mut outcomes = Vec::with_capacity(results.len());
         let mut failures = Vec::new();
@@ -118,13 +122,13 @@ impl Common {
             outcomes.push(match (result, tolerated) {
                 (Ok(value), _) => good(topic, value),
                 (Err(error), Some((code, result))) if error.code() == Some(code) => {
-                    Outcome { topic, result, ..Default::default() }
+                    TopicOutcome { topic, result, ..Default::default() }
                 }
                 (Err(error), _) => {
                     let error = self.explain_result(&topic, error);
                     let text = format!("{error:#}");
                     failures.push(error);
-                    Outcome { topic, result: "failed", error: Some(text), ..Default::default() }
+                    TopicOutcome { topic, result: "failed", error: Some(text), ..Default::default() }
                 }
             });
         }
@@ -141,7 +145,7 @@ impl Common {
 }
 
 /// Failures are told on standard error.
-fn in_words(outcome: &Outcome) -> Option<String> {
+fn in_words(outcome: &TopicOutcome) -> Option<String> {
     let topic = &outcome.topic;
     let mut text = match outcome.result {
         "failed" => return None,

@@ -75,11 +75,11 @@ struct Range {
     latest: i64,
     /// The record that --at or --max-timestamp found; `null` when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    found: Option<Option<Found>>,
+    found: Option<Option<FoundRecord>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Found {
+struct FoundRecord {
     offset: i64,
     timestamp: i64,
 }
@@ -130,7 +130,7 @@ impl Offsets {
             latest: latest.get(partition).map_or(0, |offset| offset.0),
             found: spec.map(|_| {
                 let listed = found.get(partition)?;
-                Some(Found { offset: listed.offset?.0, timestamp: listed.timestamp.0 })
+                Some(FoundRecord { offset: listed.offset?.0, timestamp: listed.timestamp.0 })
             }),
         };
         Ok(partitions.iter().map(range).collect())

@@ -40,7 +40,7 @@ struct Count {
 }
 
 #[derive(Debug, Serialize)]
-struct Outcome<'a> {
+struct PartitionsOutcome<'a> {
     topic: &'a str,
     /// changed or checked
     result: &'static str,
@@ -59,7 +59,7 @@ impl AddPartitions {
         let changed = client.create_partitions(&self.topic, count, self.dry_run).await;
         changed.map_err(|error| cluster.explain_topic(&self.topic, error))?;
         let result = if self.dry_run { "checked" } else { "changed" };
-        let outcome = Outcome { topic: &self.topic, result, partitions_before: before, partitions: count };
+        let outcome = PartitionsOutcome { topic: &self.topic, result, partitions_before: before, partitions: count };
         if self.common.output == OutputFormat::Json {
             return output::print_json(&outcome);
         }

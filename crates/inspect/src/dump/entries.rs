@@ -7,14 +7,14 @@ use mainstem_store::formats::time_index::{self, TimeIndexEntry};
 use mainstem_store::formats::transaction_index;
 use mainstem_types::Offset;
 
-use super::{Dumper, Outcome};
+use super::{DumpResult, Dumper};
 use crate::key_index_file::slots_of;
 use crate::line::Line;
 
 const OUT_OF_ORDER: &str = "an entry that is not above the one before it";
 const NEGATIVE: &str = "an entry with a negative field";
 
-pub(super) fn offset_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> Outcome {
+pub(super) fn offset_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> DumpResult {
     let mut last = None;
     let end = zeros_begin(dumper, offset_index::ENTRY_SIZE)?;
     let left = dumper.pieces(0, end, offset_index::ENTRY_SIZE, |dumper, at, bytes| {
@@ -30,7 +30,7 @@ pub(super) fn offset_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> Outcome
     rest(dumper, left, end)
 }
 
-pub(super) fn time_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> Outcome {
+pub(super) fn time_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> DumpResult {
     let mut last = None;
     let end = zeros_begin(dumper, time_index::ENTRY_SIZE)?;
     let left = dumper.pieces(0, end, time_index::ENTRY_SIZE, |dumper, at, bytes| {
@@ -46,7 +46,7 @@ pub(super) fn time_index(dumper: &mut Dumper<'_, '_>, base: Offset) -> Outcome {
     rest(dumper, left, end)
 }
 
-pub(super) fn transaction_index(dumper: &mut Dumper<'_, '_>) -> Outcome {
+pub(super) fn transaction_index(dumper: &mut Dumper<'_, '_>) -> DumpResult {
     let mut last = None;
     let left = dumper.pieces(0, dumper.len, transaction_index::ENTRY_SIZE, |dumper, at, bytes| {
         let to = at + bytes.len() as u64;
@@ -67,7 +67,7 @@ pub(super) fn transaction_index(dumper: &mut Dumper<'_, '_>) -> Outcome {
 }
 
 /// One line for the records of a batch, which have the same place.
-pub(super) fn consume_queue(dumper: &mut Dumper<'_, '_>, first: Offset) -> Outcome {
+pub(super) fn consume_queue(dumper: &mut Dumper<'_, '_>, first: Offset) -> DumpResult {
     let mut run: Option<(i64, i64, QueueEntry)> = None;
     let left = dumper.pieces(0, dumper.len, queue_entry::ENTRY_SIZE, |dumper, at, bytes| {
         let offset = first.0 + (at / queue_entry::ENTRY_SIZE as u64) as i64;
@@ -94,7 +94,7 @@ fn queue_line((first, last, entry): (i64, i64, QueueEntry)) -> Line {
     line.with("log_position", entry.position.0).with("size", entry.size).with("tag_hash", entry.tag_hash)
 }
 
-pub(super) fn key_index(dumper: &mut Dumper<'_, '_>) -> Outcome {
+pub(super) fn key_index(dumper: &mut Dumper<'_, '_>) -> DumpResult {
     let mut bytes = [0; key_index::HEADER_SIZE];
     let count = dumper.file.read_full_at(&mut bytes, 0)?;
     let header = match IndexHeader::decode(&bytes[..count]) {
@@ -141,7 +141,7 @@ fn zeros_begin(dumper: &mut Dumper<'_, '_>, size: usize) -> Result<u64, super::E
     Ok(0)
 }
 
-fn rest(dumper: &mut Dumper<'_, '_>, left: u64, end: u64) -> Outcome {
+fn rest(dumper: &mut Dumper<'_, '_>, left: u64, end: u64) -> DumpResult {
     if left < end {
         dumper.damage(left, end, "half an entry at the end")?;
     }

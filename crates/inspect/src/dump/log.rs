@@ -5,22 +5,22 @@ use mainstem_store::formats::commit_log_entry::{EntryHeader, EntryKind};
 use mainstem_types::{Offset, TimestampMs};
 use serde_json::{Map, Value};
 
-use super::{Dumper, Outcome};
+use super::{DumpResult, Dumper};
 use crate::internal::{self, Decoded};
 use crate::kind::Content;
 use crate::line::{Line, bytes_value};
-use crate::scan::{Batches, CommitLogEntries, Found, Scan};
+use crate::scan::{Batches, CommitLogEntries, Scan, ScanStep};
 
 /// What one batch may have, once decompressed.
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
-pub(super) fn batches(dumper: &mut Dumper<'_, '_>, base: Offset, content: Content) -> Outcome {
+pub(super) fn batches(dumper: &mut Dumper<'_, '_>, base: Offset, content: Content) -> DumpResult {
     let mut scan = Scan::new(dumper.file.clone(), Batches::from(base))?;
     loop {
         match scan.next() {
-            Found::End => return Ok(()),
-            Found::Damage(damage) => dumper.damage(damage.from, damage.to, damage.reason)?,
-            Found::Entry { position, head } => {
+            ScanStep::End => return Ok(()),
+            ScanStep::Damage(damage) => dumper.damage(damage.from, damage.to, damage.reason)?,
+            ScanStep::Entry { position, head } => {
                 let Some(header) = head.batch else { continue };
                 dumper.show(batch_line(&header, position))?;
                 if dumper.wants_records(content) {
@@ -31,13 +31,13 @@ pub(super) fn batches(dumper: &mut Dumper<'_, '_>, base: Offset, content: Conten
     }
 }
 
-pub(super) fn commit_log(dumper: &mut Dumper<'_, '_>, start: u64) -> Outcome {
+pub(super) fn commit_log(dumper: &mut Dumper<'_, '_>, start: u64) -> DumpResult {
     let mut scan = Scan::new(dumper.file.clone(), CommitLogEntries)?;
     loop {
         match scan.next() {
-            Found::End => return Ok(()),
-            Found::Damage(damage) => dumper.damage(damage.from, damage.to, damage.reason)?,
-            Found::Entry { position, head } => {
+            ScanStep::End => return Ok(()),
+            ScanStep::Damage(damage) => dumper.damage(damage.from, damage.to, damage.reason)?,
+            ScanStep::Entry { position, head } => {
                 let bytes = scan.bytes()?;
                 let Ok(entry) = EntryHeader::decode(bytes) else { continue };
                 let place = Line::new("entry").with("position", position).with("log_position", start + position);
@@ -81,7 +81,7 @@ fn batch_line(header: &BatchHeader, position: u64) -> Line {
     line.with_some("delete_horizon", header.delete_horizon().map(|horizon| horizon.0))
 }
 
-fn records(dumper: &mut Dumper<'_, '_>, batch: &[u8], position: u64, content: Content) -> Outcome {
+fn records(dumper: &mut Dumper<'_, '_>, batch: &[u8], position: u64, content: Content) -> DumpResult {
     let end = position + batch.len() as u64;
     let view = match BatchView::parse(batch) {
         Ok(view) => view,
@@ -102,7 +102,7 @@ fn records(dumper: &mut Dumper<'_, '_>, batch: &[u8], position: u64, content: Co
     Ok(())
 }
 
-fn message(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>, content: Content) -> Outcome {
+fn message(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>, content: Content) -> DumpResult {
     let head = Line::new("record").with("offset", record.offset.0);
     let head = head.with("timestamp", (record.timestamp >= TimestampMs(0)).then_some(record.timestamp.0));
     let decoded = match content {
@@ -131,7 +131,7 @@ fn message(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>,
     dumper.show(line.with("headers", record.headers.iter().map(header).collect::<Vec<_>>()))
 }
 
-fn control(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>) -> Outcome {
+fn control(dumper: &mut Dumper<'_, '_>, from: u64, to: u64, record: &Record<'_>) -> DumpResult {
     match internal::control(record.key.unwrap_or_default(), record.value.unwrap_or_default()) {
         Ok(decoded) => dumper.show(understood(Line::new("control").with("offset", record.offset.0), decoded)),
         Err(reason) => dumper.damage(from, to, format!("record {}: {reason}", record.offset)),

@@ -87,7 +87,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-type Outcome = Result<(), Ended>;
+type DumpResult = Result<(), Ended>;
 
 struct Dumper<'a, 'b> {
     file: Arc<dyn File>,
@@ -105,12 +105,12 @@ impl Dumper<'_, '_> {
     }
 
     /// Says it, and ends the dump if nobody listens.
-    fn show(&mut self, line: Line) -> Outcome {
+    fn show(&mut self, line: Line) -> DumpResult {
         self.say(line);
         if self.dumped.stopped { Err(Ended::Stopped) } else { Ok(()) }
     }
 
-    fn damage(&mut self, from: u64, to: u64, reason: impl Into<String>) -> Outcome {
+    fn damage(&mut self, from: u64, to: u64, reason: impl Into<String>) -> DumpResult {
         self.dumped.damaged += 1;
         self.show(Line::new("damage").with("position", from).with("end", to).with("reason", reason.into()))
     }
@@ -133,7 +133,7 @@ impl Dumper<'_, '_> {
         from: u64,
         to: u64,
         size: usize,
-        mut each: impl FnMut(&mut Self, u64, &[u8]) -> Outcome,
+        mut each: impl FnMut(&mut Self, u64, &[u8]) -> DumpResult,
     ) -> Result<u64, Ended> {
         let mut buffer = vec![0; 65_536 / size * size];
         let mut at = from;

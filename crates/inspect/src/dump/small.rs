@@ -10,7 +10,7 @@ use mainstem_store::{AbortedTransaction, QuorumContent};
 use mainstem_types::{Offset, PartitionIndex, TopicId};
 use serde_json::{Value, json};
 
-use super::{Dumper, Ended, Outcome};
+use super::{DumpResult, Dumper, Ended};
 use crate::kind::FileKind;
 use crate::line::Line;
 
@@ -25,7 +25,7 @@ const GROUP_MAGIC: &[u8] = b"MSGL";
 
 type Lines = Result<Vec<Line>, FormatError>;
 
-pub(super) fn show(dumper: &mut Dumper<'_, '_>, kind: FileKind) -> Outcome {
+pub(super) fn show(dumper: &mut Dumper<'_, '_>, kind: FileKind) -> DumpResult {
     let Some(bytes) = dumper.read_small()? else { return Ok(()) };
     if bytes.is_empty() {
         // An old Kafka's mark of an orderly stop, and what a Kafka creates before it has anything to say.
@@ -51,7 +51,7 @@ pub(super) fn show(dumper: &mut Dumper<'_, '_>, kind: FileKind) -> Outcome {
 }
 
 /// Shows the content; of a text that is damaged, why, and every line as it is.
-fn say(dumper: &mut Dumper<'_, '_>, bytes: &[u8], lines: Lines) -> Outcome {
+fn say(dumper: &mut Dumper<'_, '_>, bytes: &[u8], lines: Lines) -> DumpResult {
     match lines {
         Ok(lines) => lines.into_iter().try_for_each(|line| dumper.show(line)),
         Err(error) => {
@@ -66,7 +66,12 @@ fn say(dumper: &mut Dumper<'_, '_>, bytes: &[u8], lines: Lines) -> Outcome {
 }
 
 /// Shows the content; where nothing but the checksum is wrong, why, and the content.
-fn say_checked(dumper: &mut Dumper<'_, '_>, mut bytes: Vec<u8>, crc_at: usize, lines: fn(&[u8]) -> Lines) -> Outcome {
+fn say_checked(
+    dumper: &mut Dumper<'_, '_>,
+    mut bytes: Vec<u8>,
+    crc_at: usize,
+    lines: fn(&[u8]) -> Lines,
+) -> DumpResult {
     let error = match lines(&bytes) {
         Ok(lines) => return lines.into_iter().try_for_each(|line| dumper.show(line)),
         Err(error) => error,

@@ -16,7 +16,7 @@ use super::group_state::{Placed, Tracked};
 use super::queue::Queues;
 use super::report::About;
 use super::{Check, keys, list, load};
-use crate::scan::{CommitLogEntries, Found, Scan};
+use crate::scan::{CommitLogEntries, Scan, ScanStep};
 
 pub(super) type Key = (TopicId, PartitionIndex);
 
@@ -130,8 +130,8 @@ impl Group<'_> {
         let mut next = None;
         loop {
             match scan.next() {
-                Found::End => break,
-                Found::Damage(damage) => {
+                ScanStep::End => break,
+                ScanStep::Damage(damage) => {
                     let behind = self.known.as_ref().map_or(Position::ZERO, GroupCheckpoint::covered_to);
                     let detail = format!("bytes {} to {}: {}", damage.from, damage.to, damage.reason);
                     let tail =
@@ -145,7 +145,7 @@ impl Group<'_> {
                         check.report.finding("bytes-damaged", About::file(path), detail);
                     }
                 }
-                Found::Entry { position, head } => {
+                ScanStep::Entry { position, head } => {
                     let Ok(bytes) = scan.bytes() else { continue };
                     let Ok(entry) = EntryHeader::decode(bytes) else { continue };
                     let position = Position(start + position);

@@ -15,7 +15,7 @@ use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartitio
 
 use super::report::{About, Report};
 use super::{list, load};
-use crate::scan::{Batches, Found, Scan};
+use crate::scan::{Batches, Scan, ScanStep};
 
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 const INTERVAL_DEFAULT: u32 = 4096;
@@ -180,9 +180,9 @@ fn each_batch(
     let mut scan = open().map_err(|error| format!("cannot be read: {error}"))?;
     loop {
         match scan.next() {
-            Found::End => return Ok(()),
-            Found::Damage(damage) => return Err(format!("byte {}: {}", damage.from, damage.reason)),
-            Found::Entry { .. } => {
+            ScanStep::End => return Ok(()),
+            ScanStep::Damage(damage) => return Err(format!("byte {}: {}", damage.from, damage.reason)),
+            ScanStep::Entry { .. } => {
                 let bytes = scan.bytes().map_err(|error| error.to_string())?;
                 each(&BatchView::parse(bytes).map_err(|error| error.to_string())?)?;
             }

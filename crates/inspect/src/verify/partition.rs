@@ -16,7 +16,7 @@ use super::producers::Snapshots;
 use super::report::{About, Report};
 use super::{Check, list, load};
 use crate::kind::{FileKind, KEY_INDEX};
-use crate::scan::{Batches, Damage, Found, Scan};
+use crate::scan::{Batches, Damage, Scan, ScanStep};
 
 /// Names in a partition's folder.
 const EPOCHS: &str = "leader-epoch-checkpoint";
@@ -200,12 +200,12 @@ impl Walk<'_> {
         self.next = self.next.max(base);
         loop {
             match scan.next() {
-                Found::End => break,
-                Found::Damage(damage) => {
+                ScanStep::End => break,
+                ScanStep::Damage(damage) => {
                     views.damaged = true;
                     self.damage = Some((path.to_owned(), damage));
                 }
-                Found::Entry { position, head } => {
+                ScanStep::Entry { position, head } => {
                     let Some(header) = head.batch else { continue };
                     self.gap(header.base_offset, path, check.report);
                     let view = scan.bytes().ok().and_then(|bytes| BatchView::parse(bytes).ok());

@@ -20,7 +20,7 @@ use super::report::About;
 use super::{Check, load};
 use crate::key_index_file::Size;
 use crate::kind::KEY_INDEX;
-use crate::scan::{Batches, Found, Scan};
+use crate::scan::{Batches, Scan, ScanStep};
 
 /// A file of the index, with the base offsets that its entries have.
 struct Indexed {
@@ -135,10 +135,10 @@ fn first_missing(
         let mut scan = Scan::new(check.fs.open(path, &OpenOptions::read())?, Batches::from(*segment))?;
         loop {
             let header = match scan.next() {
-                Found::End => break,
+                ScanStep::End => break,
                 // Told with the log itself.
-                Found::Damage(_) => continue,
-                Found::Entry { head, .. } => head.batch,
+                ScanStep::Damage(_) => continue,
+                ScanStep::Entry { head, .. } => head.batch,
             };
             let Some(header) = header else { continue };
             let base = header.base_offset;

@@ -57,7 +57,7 @@ const TURN_BYTES: u64 = 1 << 20;
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// What all connections of a server share, whatever their protocols.
-pub(crate) struct Shared {
+pub(crate) struct SharedByConnections {
     pub idle: Option<Duration>,
     pub pipelined_requests_max: usize,
     pub output_bytes_max: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Connection<P: Protocol> {
     stream: TcpStream,
     peer: SocketAddr,
     protocol: Arc<P>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedByConnections>,
     reactor: Arc<ReactorState>,
     state: Arc<P::Connection>,
     inbound: Inbound,
@@ -104,7 +104,7 @@ impl<P: Protocol> Connection<P> {
         stream: TcpStream,
         (peer, listener): (SocketAddr, Arc<str>),
         protocol: Arc<P>,
-        shared: Arc<Shared>,
+        shared: Arc<SharedByConnections>,
         reactor: Arc<ReactorState>,
         place: Place,
     ) -> Self {

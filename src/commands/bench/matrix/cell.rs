@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bed::Bed;
 use crate::commands::bench::load::{self, Load};
-use crate::commands::bench::measure::{Outcome, Usage};
+use crate::commands::bench::measure::{BenchOutcome, Usage};
 use crate::commands::bench::options::buffer_bytes;
 use crate::commands::bench::pace::Pace;
 use crate::commands::bench::reading::{self, Reading};
@@ -57,7 +57,7 @@ impl Cell {
 pub struct ResultLine {
     #[serde(flatten)]
     pub cell: Cell,
-    pub outcome: Outcome,
+    pub outcome: BenchOutcome,
 }
 
 impl ResultLine {
@@ -96,7 +96,7 @@ impl Limits {
 }
 
 /// The results of a cell, in the order of [`WORKS`].
-pub async fn measure(bed: &mut Bed, cell: &Cell, limits: Limits) -> anyhow::Result<[Outcome; 3]> {
+pub async fn measure(bed: &mut Bed, cell: &Cell, limits: Limits) -> anyhow::Result<[BenchOutcome; 3]> {
     let mut load = Load {
         producers: cell.producers,
         size: cell.size,
@@ -123,7 +123,7 @@ pub async fn measure(bed: &mut Bed, cell: &Cell, limits: Limits) -> anyhow::Resu
     Ok([ack, produced, usage.consumed(&consumed)])
 }
 
-async fn produce(bed: &mut Bed, work: &str, load: &Load) -> anyhow::Result<Outcome> {
+async fn produce(bed: &mut Bed, work: &str, load: &Load) -> anyhow::Result<BenchOutcome> {
     let usage = Usage::watch(Some(bed.broker.process()));
     let produced = load::produce(&bed.cluster, &bed.topics, load).await?;
     let outcome = usage.produced(work, &produced, load);

@@ -87,7 +87,7 @@ struct To {
 
 /// What is planned or done, in JSON.
 #[derive(Debug, Serialize)]
-struct Outcome<'a> {
+struct ResetOutcome<'a> {
     group: &'a str,
     /// `null` when the group does not exist yet.
     state: Option<&'a str>,
@@ -196,7 +196,7 @@ impl ResetOffsets {
                 error,
             });
         }
-        let outcome = Outcome { group: &self.group, state, executed: self.execute, offsets };
+        let outcome = ResetOutcome { group: &self.group, state, executed: self.execute, offsets };
         if self.common.output == OutputFormat::Json {
             output::print_json(&outcome)?;
         } else {
@@ -206,7 +206,7 @@ impl ResetOffsets {
         fail_with_first(failures)
     }
 
-    fn tell_beside(&self, outcome: &Outcome<'_>) {
+    fn tell_beside(&self, outcome: &ResetOutcome<'_>) {
         if outcome.state.is_none() {
             note(&format!("group {} does not exist yet; setting its offsets creates it", self.group));
         }
@@ -218,7 +218,7 @@ impl ResetOffsets {
     }
 }
 
-fn in_words(outcome: &Outcome<'_>) -> String {
+fn in_words(outcome: &ResetOutcome<'_>) -> String {
     let mut table = Table::new(&["TOPIC", "PARTITION", "CURRENT", "NEW", "EARLIEST", "LATEST", ""]);
     for one in &outcome.offsets {
         let mark = match one.result {
