@@ -213,7 +213,8 @@ impl Client {
         }
     }
 
-    /// Pauses before another attempt; `false` when the error is the last word. Asks for the metadata where that may help.
+    /// Pauses before another attempt; `false` when the error is the last word. Asks for the metadata where that may
+    /// help.
     pub(crate) async fn try_again(&self, attempts: &mut Attempts, error: &ClientError) -> bool {
         let again = attempts.pause(error).await;
         if again && error.wants_metadata() {

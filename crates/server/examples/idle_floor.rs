@@ -1,5 +1,6 @@
-//! The floor under `idle_consumers`: a server of one thread that does for each poll what the kernel cannot be spared, one receive and one send,
-//! and nothing else. It answers each fetch with the same bytes, 500 ms later, at whole multiples of 16 ms as the broker does.
+//! The floor under `idle_consumers`: a server of one thread that does for each poll what the kernel cannot be spared,
+//! one receive and one send, and nothing else. It answers each fetch with the same bytes, 500 ms later, at whole
+//! multiples of 16 ms as the broker does.
 //!
 //! ```text
 //! cargo run --release -p mainstem-server --example idle_floor -- 19092

@@ -10,7 +10,7 @@ use crate::line::Line;
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// Something was found.
-    ScanStep(&'a Line),
+    Found(&'a Line),
     /// So many bytes were looked at.
     Read(u64),
 }
@@ -96,6 +96,6 @@ impl<'a, 'b> Report<'a, 'b> {
         let line = line.with_some("first_offset", about.offsets.map(|(first, _)| first));
         let line = line.with_some("last_offset", about.offsets.map(|(_, last)| last));
         let line = line.with_some("path", about.path.map(|path| path.display().to_string()));
-        (self.sink)(Event::ScanStep(&line.with("detail", detail)));
+        (self.sink)(Event::Found(&line.with("detail", detail)));
     }
 }
