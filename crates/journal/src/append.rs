@@ -108,7 +108,10 @@ impl Journal {
         if state.unwritten.is_some() {
             self.write_out_locked(&mut state).map_err(|error| self.write_out_before_roll(&state, error))?;
         }
-        let file = self.create_segment(base)?;
+        let file = match self.take_prepared_log(&mut state, base) {
+            Some(file) => file,
+            None => self.create_segment(base)?,
+        };
         self.note_sealed_writeback(&mut state);
         let segment = Segment::created(base, file, &self.host.open_files);
         if state.end.is_none() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use mainstem_env::OpenOptions;
 
@@ -56,6 +57,7 @@ impl Journal {
         }
         if round.sync_dir {
             self.host.fs.sync_dir(&self.dir).map_err(fail)?;
+            self.names_durable.store(true, Ordering::Release);
         }
         let mut durable = self.durable.lock();
         *durable = round.target.max(*durable);

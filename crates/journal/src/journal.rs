@@ -6,12 +6,13 @@
 //! are bytes that are only in memory: a reader takes `state` and writes them first.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use mainstem_env::File;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use crate::next_segment::PreparedFiles;
 use crate::segment::Segment;
 use crate::tail_cache::TailCache;
 use crate::unwritten::Unwritten;
@@ -38,6 +39,10 @@ pub struct Journal {
     pub(crate) observer: OnceLock<Weak<dyn DurabilityObserver>>,
     /// Where the journal stands in the queue of the [`crate::Flusher`].
     pub(crate) flush_status: AtomicU8,
+    /// The files of the next segment were asked for.
+    pub(crate) next_asked: AtomicBool,
+    /// See [`Journal::names_are_durable`].
+    pub(crate) names_durable: AtomicBool,
     pub(crate) tail: TailCache,
 }
 
@@ -60,6 +65,8 @@ pub(crate) struct AppendState {
     /// Up to which position of the active segment the system was told to begin writing.
     pub(crate) written_back_to: u64,
     pub(crate) closed: bool,
+    /// Files of the next segment.
+    pub(crate) prepared: Option<PreparedFiles>,
     /// What of the active segment is in memory alone. Absent until the first append to memory.
     pub(crate) unwritten: Option<Box<Unwritten>>,
     /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
@@ -94,6 +101,7 @@ impl Journal {
             reserve_refused: false,
             written_back_to: recovered.end.map_or(0, |end| end.position),
             closed: false,
+            prepared: None,
             unwritten: None,
             deleted: Vec::new(),
         };
@@ -109,6 +117,8 @@ impl Journal {
             failure: OnceLock::new(),
             observer: OnceLock::new(),
             flush_status: AtomicU8::new(crate::flusher::IDLE),
+            next_asked: AtomicBool::new(false),
+            names_durable: AtomicBool::new(true),
             tail: TailCache::default(),
         };
         Ok((journal, recovered.report))
@@ -129,6 +139,7 @@ impl Journal {
     /// the owner in it that no entry may be durable without: the next flush syncs those that are there, too.
     pub fn note_new_names(&self, with: &'static [&'static str]) {
         let mut state = self.state.lock();
+        self.names_durable.store(false, Ordering::Release);
         state.dir_dirty = true;
         state.new_files = with;
     }
@@ -159,6 +170,10 @@ impl Journal {
         // Before the flush, which passes over what the disk has no room for.
         self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
         self.release_unwritten(&mut state);
+        if state.prepared.take().is_some() {
+            drop(state);
+            self.remove_prepared();
+        }
         Ok(())
     }
 

@@ -32,6 +32,7 @@
 //! | entry kept in the tail cache | 4 KiB |
 //! | in memory alone | 256 KiB a journal ([`UNWRITTEN_BYTES_MAX`]), 32 MiB for all of a host, for about 10 ms ([`WRITE_OUT_AFTER`]); an entry above 32 KiB is written at once ([`IN_MEMORY_ENTRY_BYTES_MAX`]) |
 //! | idle journal | below 1 KiB of memory, no open file before its first read or append |
+//! | files of the next segment | made when the active one is half full, or when its owner asks ([`Journal::prepare_next_soon`]) |
 //! | open files of all journals of a host | [`OpenFiles::set_limit`], beside those that readers hold at the moment |
 //! | recovery buffer | 1 MiB, or one entry (`max_entry_bytes`), for one journal at a time |
 //!
@@ -74,6 +75,7 @@ mod flush;
 mod flusher;
 mod journal;
 mod location;
+mod next_segment;
 mod open_files;
 mod options;
 mod read;
@@ -97,6 +99,7 @@ pub use flusher::Flusher;
 pub use journal::Journal;
 pub use location::{Location, SegmentBase};
 pub use mainstem_env::FileSlice;
+pub use next_segment::NextSegments;
 pub use open_files::OpenFiles;
 pub use options::{JournalHost, JournalOptions, RecoverFrom};
 pub use read::SegmentInfo;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use mainstem_env::{Clock, Fs, Signal};
 
-use crate::{Location, MemoryBudget, OpenFiles, WriteOut, Writeback};
+use crate::{Location, MemoryBudget, NextSegments, OpenFiles, WriteOut, Writeback};
 
 /// What the journals of one process share.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct JournalHost {
     pub writeback: Writeback,
     /// Writes out what was appended to memory.
     pub write_out: WriteOut,
+    /// Makes the files of next segments.
+    pub next_segments: NextSegments,
     /// How many bytes segments may still reserve ahead of their ends.
     reservable: AtomicU64,
     /// Whoever recovers looks at it between two segments.
@@ -36,6 +38,7 @@ impl JournalHost {
             open_files: OpenFiles::default(),
             writeback: Writeback::default(),
             write_out: WriteOut::default(),
+            next_segments: NextSegments::default(),
             reservable: AtomicU64::new(u64::MAX),
             stop: OnceLock::new(),
         }
@@ -77,6 +80,9 @@ pub struct JournalOptions {
     pub tail_cache_bytes: usize,
     /// Whether disk space is reserved ahead of the end of a busy segment.
     pub preallocate: bool,
+    /// Suffixes of the owner's files beside each segment, which are prepared with it.
+    /// See [`crate::Journal::take_prepared`].
+    pub companions: &'static [&'static str],
     /// How much of a segment is dirty before the system is told to begin writing it; 0: the system decides. See
     /// [`crate::Writeback`].
     pub writeback_bytes: u64,
@@ -90,6 +96,7 @@ impl Default for JournalOptions {
             max_entry_bytes: 256 << 20,
             tail_cache_bytes: 64 << 10,
             preallocate: true,
+            companions: &[],
             writeback_bytes: 4 << 20,
         }
     }

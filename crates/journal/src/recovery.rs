@@ -18,6 +18,7 @@ use std::time::Duration;
 use mainstem_env::{Fs, OpenOptions};
 
 use crate::deletion::{DELETED_SUFFIX, with_suffix};
+use crate::next_segment::prepared_name;
 use crate::scan::scan_segment;
 use crate::segment::Segment;
 use crate::{
@@ -147,11 +148,12 @@ impl Recovery<'_> {
             entries => entries.map_err(directory)?,
         };
         let deleted_suffix = format!("{}{DELETED_SUFFIX}", self.options.suffix);
+        let prepared = prepared_name(self.options.suffix);
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             let Some(name) = entry.name.to_str() else { continue };
             if let Some(base) = Segment::parse_name(name, self.options.suffix) {
                 self.bases.push(base);
-            } else if Segment::parse_name(name, &deleted_suffix).is_some() {
+            } else if Segment::parse_name(name, &deleted_suffix).is_some() || name == prepared {
                 // A leftover costs space only; the next start tries again.
                 self.report.deleted_files_removed += u64::from(self.fs.remove_file(&self.dir.join(name)).is_ok());
             }

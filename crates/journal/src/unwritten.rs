@@ -198,6 +198,7 @@ impl Journal {
     pub fn abandon(&self) {
         let mut state = self.state.lock();
         state.closed = true;
+        state.prepared = None;
         let Some(unwritten) = state.unwritten.take() else { return };
         if let (Some(end), Some(segment), false) = (state.end, &state.active, unwritten.is_empty()) {
             let written = Location::new(end.segment, end.position - unwritten.bytes.len() as u64);

@@ -41,6 +41,7 @@ impl StoreEnv {
         if flusher_threads > 0 {
             host.writeback.start()?;
             host.write_out.start()?;
+            host.next_segments.start()?;
         }
         let flusher = Flusher::new(flusher_threads)?;
         Ok(Arc::new(StoreEnv {
@@ -102,6 +103,11 @@ impl StoreEnv {
     /// Writes out what logs have in memory alone, on this thread.
     pub fn run_pending_write_outs(&self) {
         self.host.write_out.run_pending();
+    }
+
+    /// Makes the files of next segments that logs asked for, on this thread.
+    pub fn run_pending_preparations(&self) {
+        self.host.next_segments.run_pending();
     }
 
     /// Runs the syncs that were asked for on this thread; gives the number of logs.

@@ -101,7 +101,11 @@ impl CommitLog {
             Durability::Memory => self.journal.append_in_memory(&parts),
             Durability::Os | Durability::Disk => self.journal.append(&parts),
         };
-        Ok(position_of(written.map_err(WriteError::Append)?))
+        let at = written.map_err(WriteError::Append)?;
+        if at.position > self.file_bytes / 2 {
+            self.journal.prepare_next_soon();
+        }
+        Ok(position_of(at))
     }
 
     /// Writes whole entries of another log, which have the same place there; the last may be a blank of the length that

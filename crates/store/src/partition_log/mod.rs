@@ -328,6 +328,7 @@ fn journal_options(config: &LogConfig) -> JournalOptions {
         tail_cache_bytes: TAIL_CACHE_BYTES,
         // Reserved blocks do not change the length of the file, so a Kafka that finds it sees nothing of them.
         preallocate: true,
+        companions: &[names::INDEX, names::TIME_INDEX, names::PRODUCER_SNAPSHOT],
         ..JournalOptions::default()
     }
 }

@@ -15,6 +15,9 @@ use mainstem_journal::{Location, RollError};
 use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::{Offset, TimestampMs};
 
+/// So long before a segment gets too old the files of the next one are prepared.
+const PREPARED_BEFORE_MS: i64 = 60_000;
+
 impl PartitionLog {
     /// Rolls if this batch (or run of batches from `header.base_offset` to `header.last_offset()`) may not go into the
     /// active segment.
@@ -40,6 +43,10 @@ impl PartitionLog {
         let full = state.active.is_full(config.segment_index_bytes);
         if too_large || too_far || full || self.is_too_old(state, config, header.max_timestamp, now) {
             self.roll(state, state.next_offset).map_err(|error| self.refuse(error, size))?;
+        } else if state.end_position > u64::from(config.segment_bytes) / 2
+            || state.active.is_full(config.segment_index_bytes / 2)
+        {
+            self.journal.prepare_next_soon();
         }
         Ok(())
     }
@@ -65,7 +72,13 @@ impl PartitionLog {
         }
         let first = state.active.first_time_ms.filter(|first| *first >= 0);
         let newest = if batch_time.0 >= 0 { batch_time } else { now };
-        first.is_some_and(|first| newest.0 - first > age_max_ms - state.active.jitter_ms)
+        let Some(left_ms) = first.map(|first| age_max_ms - state.active.jitter_ms - (newest.0 - first)) else {
+            return false;
+        };
+        if (0..PREPARED_BEFORE_MS.min(age_max_ms / 2)).contains(&left_ms) {
+            self.journal.prepare_next_soon();
+        }
+        left_ms < 0
     }
 
     /// The time of the first batch of a segment, -1 if it has none. `None`: it would have to be read from the disk.
@@ -107,9 +120,10 @@ impl PartitionLog {
         self.seal_indexes(state)?;
         let end = state.next_offset;
         self.take_snapshot(state, end)?;
-        if state.new_files_unsynced {
-            // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment in
-            // its first minute.
+        if state.new_files_unsynced && !self.journal.names_are_durable() {
+            // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment
+            // faster than the files of
+            // the next one are prepared.
             self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
         }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
@@ -154,6 +168,9 @@ impl PartitionLog {
     fn create_index_files(&self, base: Offset) -> Result<(), StorageError> {
         for suffix in [names::INDEX, names::TIME_INDEX] {
             let path = self.file(base, suffix);
+            if self.journal.take_prepared(suffix, &path) {
+                continue;
+            }
             match self.fs().open(&path, &OpenOptions::create_empty()) {
                 Ok(_) => {}
                 // The first entry creates it.

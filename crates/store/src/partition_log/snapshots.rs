@@ -146,6 +146,8 @@ impl PartitionLog {
         }
         let path = file(&self.folder, offset);
         let bytes = producer_snapshot::encode(&state.producers.snapshot());
+        // An empty one in its place, so that none has to be created.
+        self.journal.take_prepared(names::PRODUCER_SNAPSHOT, &path);
         let write = |fs: &dyn Fs| fs.open(&path, &OpenOptions::create_empty())?.write_all_at(&bytes, 0);
         write(self.fs()).map_err(|error| StorageError { action: "write", path: path.clone(), error: error.into() })?;
         let of_segment = state.segments.iter().any(|segment| segment.base == offset);

@@ -47,6 +47,9 @@ fn run_with(fs: &MemFs, layout: Layout, known: &mut Known, durability: Durabilit
     for round in 0..2 {
         for n in 0..10 {
             append(&node, n % 2, known)?;
+            if durability == Durability::Os {
+                node.env.run_pending_preparations();
+            }
         }
         known.durable[0] = known.durable[0].max(node.logs[0].flush_blocking().map_err(|_| ())?.0);
         append(&node, 0, known)?;

@@ -7,6 +7,7 @@ mod in_memory;
 mod keys;
 mod node;
 mod replicated;
+mod rolls;
 mod rules;
 
 /// Runs a test for each layout.
