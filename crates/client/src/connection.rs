@@ -112,9 +112,9 @@ impl Connection {
             client_software_version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };
-        let mut response = self.exchange(&request, 3, Vec::new()).await?;
+        let mut response = self.exchange(&request, 3, Vec::new(), self.request_timeout).await?;
         if response.body.first_chunk() == Some(&ErrorCode::UNSUPPORTED_VERSION.0.to_be_bytes()) {
-            response = self.exchange(&ApiVersionsRequest::default(), 0, Vec::new()).await?;
+            response = self.exchange(&ApiVersionsRequest::default(), 0, Vec::new(), self.request_timeout).await?;
         }
         let answer: ApiVersionsResponse<'_> = response.decode()?;
         match ErrorCode(answer.error_code) {
@@ -153,7 +153,17 @@ impl Connection {
         records: Vec<Bytes>,
     ) -> Result<Response, ClientError> {
         let version = self.version(api_key::<M>())?;
-        self.exchange(request, version, records).await
+        self.exchange(request, version, records, self.request_timeout).await
+    }
+
+    /// The same for a request whose answer may take longer than others: the broker waits for other clients.
+    pub(crate) async fn call_within<'r, M: Message<'r>>(
+        &self,
+        request: &M,
+        time: Duration,
+    ) -> Result<Response, ClientError> {
+        let version = self.version(api_key::<M>())?;
+        self.exchange(request, version, Vec::new(), time).await
     }
 
     /// Sends a request that gets no answer (Produce with acks=0): done when it is queued for sending.
@@ -168,6 +178,7 @@ impl Connection {
         request: &M,
         version: i16,
         records: Vec<Bytes>,
+        time: Duration,
     ) -> Result<Response, ClientError> {
         let api = api_key::<M>();
         let id = self.correlation_id();
@@ -175,12 +186,12 @@ impl Connection {
         let (sender, receiver) = oneshot::channel();
         self.wait_for(id, sender)?;
         let _forget = Forget { waiting: &self.waiting, id };
-        let answer = timeout(self.request_timeout, async {
+        let answer = timeout(time, async {
             self.queue(frame).await?;
             receiver.await.map_err(|_| self.lost())
         });
         let Ok(answer) = answer.await else {
-            let wait_ms = self.request_timeout.as_millis() as u64;
+            let wait_ms = time.as_millis() as u64;
             close(&self.waiting, format!("{} was not answered within {wait_ms} ms", api.name()));
             return Err(ClientError::Timeout { address: self.address.to_string(), api: api.name(), wait_ms });
         };

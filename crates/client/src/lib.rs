@@ -14,7 +14,7 @@
 //! a broker under way at a time; 32 MiB of records in a producer; retries after 50 ms to 1 s. All but the third are
 //! settings.
 //!
-//! Not here (yet): membership in consumer groups, transactions, TLS, SASL.
+//! Not here (yet): transactions, TLS, SASL; of consumer groups the protocol of KIP-848.
 //!
 //! # Administer
 //!
@@ -101,6 +101,7 @@ mod connection;
 mod error;
 mod fetcher;
 mod lookup;
+mod membership;
 mod metadata;
 mod offsets;
 mod producer;
@@ -116,6 +117,7 @@ pub use config::ClientConfig;
 pub use error::ClientError;
 pub use fetcher::{FetchError, FetchedRecord, Fetcher, FetcherConfig, PartitionState};
 pub use lookup::{FoundByKey, IndexedKeys, KeyMatches, KeySearch};
+pub use membership::{Membership, MembershipChange, MembershipConfig};
 pub use metadata::{Broker, Partition, Topic};
 pub use offsets::{Isolation, ListedOffset, OffsetSpec};
 pub use producer::{Acks, Delivery, NewRecord, ProduceError, Producer, ProducerConfig, Receipt};

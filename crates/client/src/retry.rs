@@ -55,4 +55,9 @@ impl Attempts {
             _ => error.is_retriable() && self.retry.pause().await,
         }
     }
+
+    /// Pauses before another attempt, whatever the error; `false` when the time is up.
+    pub(crate) async fn wait(&mut self) -> bool {
+        self.retry.pause().await
+    }
 }

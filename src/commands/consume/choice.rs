@@ -50,8 +50,8 @@ impl Consume {
         client: &Client,
         fetcher: &mut Fetcher,
         all: &[TopicPartition],
+        committed: &BTreeMap<TopicPartition, Offset>,
     ) -> anyhow::Result<()> {
-        let committed = self.committed(client).await?;
         let mut rest = Vec::new();
         for partition in all {
             match committed.get(partition) {
@@ -73,22 +73,6 @@ impl Consume {
             }
         };
         fetcher.assign_at(&rest, spec).await.map_err(|error| self.cluster.explain_fetch(&self.title(), error))
-    }
-
-    /// What the group has committed. One with members has readers of its own, whose offsets are not to be touched.
-    async fn committed(&self, client: &Client) -> anyhow::Result<BTreeMap<TopicPartition, Offset>> {
-        let Some(group) = &self.group else { return Ok(BTreeMap::new()) };
-        let explain = |error| self.cluster.explain_group(group, error);
-        if let Ok(found) = client.describe_group(group).await
-            && !found.members.is_empty()
-        {
-            bail!(
-                "group {group} has {} members, and this command does not join a group; stop the members, or choose another group",
-                found.members.len()
-            );
-        }
-        let committed = client.group_offsets(group).await.map_err(explain)?;
-        Ok(committed.into_iter().map(|(partition, committed)| (partition, committed.offset)).collect())
     }
 
     /// Nobody who names an offset wants to begin at another one.

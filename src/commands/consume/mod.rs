@@ -5,14 +5,17 @@
 
 mod choice;
 pub mod format;
+mod member;
 mod template;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use mainstem_client::{Client, CommittedOffset, Fetcher, FetcherConfig, Isolation, Offset, OffsetSpec, TopicPartition};
+use mainstem_client::{
+    Client, FetchedRecord, Fetcher, FetcherConfig, Isolation, Membership, Offset, OffsetSpec, TopicPartition,
+};
 use regex::Regex;
 
 use crate::Usage;
@@ -39,6 +42,7 @@ Examples:
   mainstem consume orders --partition 2 --from 1500
   mainstem consume orders --format '%t[%p] %o %k=%s\\n'
   mainstem consume --pattern 'orders-.*' --group nightly
+  mainstem consume orders -f --group workers        in several terminals: each reads its share
   mainstem consume orders --format json | jq .value
 
 JSON: one object a line, with topic, partition, offset, timestamp, key, value, headers. For example:
@@ -51,9 +55,11 @@ Format strings, as in kcat: %t topic, %p partition, %o offset, %k key, %K its le
 %R the same length as 4 bytes, %T timestamp, %h headers as a=1,b=2, %% a per cent sign; \\n \\r \\t \\0 \\\\ \\x41. The \
 command adds no line feed.
 
-With --group, the command starts at the group's committed offsets. --from applies to partitions without a committed \
-offset. The command commits the offsets of printed records every 5 seconds and at the end. After a crash it may print \
-some records again. The command does not join the group, and fails if the group has members.
+With --group, the command joins the consumer group, beside members of any client. The group gives each member a share of \
+the partitions, and shares again when members come and go. The command starts at the group's committed offsets. --from \
+applies to partitions without a committed offset. The command commits the offsets of printed records every 5 seconds, \
+before partitions go to another member, and at the end. After a crash it may print some records again. Ctrl-C leaves the \
+group at once. A member with --instance-id stays in the group for 45 seconds: a restart moves no partition.
 
 Exit codes:
   0  the command reached the end, Ctrl-C, or the reader of the output has closed it
@@ -85,9 +91,12 @@ pub struct Consume {
     /// Stop where the topics ended when the command started; this is the default without --follow
     #[arg(long, conflicts_with = "follow")]
     until_end: bool,
-    /// Start at this group's committed offsets, and commit the offsets of printed records
-    #[arg(long, value_name = "GROUP")]
+    /// Join this consumer group: read a share of the partitions, and commit the offsets of printed records
+    #[arg(long, value_name = "GROUP", conflicts_with = "partitions")]
     group: Option<String>,
+    /// Be a static member of the group (group.instance.id)
+    #[arg(long, value_name = "ID", requires = "group")]
+    instance_id: Option<String>,
     /// Leave out records of open and aborted transactions
     #[arg(long)]
     read_committed: bool,
@@ -105,8 +114,17 @@ pub struct Consume {
 #[derive(Default)]
 struct Printed {
     count: u64,
-    /// Where each partition goes on.
+    /// Where each partition goes on, of what the group has not been told yet.
     next: BTreeMap<TopicPartition, Offset>,
+}
+
+/// What reading goes through.
+struct Reading<'a> {
+    output: &'a mut Output,
+    printed: &'a mut Printed,
+    printer: Printer,
+    patience: Patience,
+    progress: Progress,
 }
 
 fn parse_pattern(text: &str) -> Result<Regex, String> {
@@ -131,32 +149,56 @@ impl Consume {
         };
         let mut printed = Printed::default();
         let mut output = Output::new();
+        let mut membership = None;
         let result = tokio::select! {
-            result = self.read(&client, &mut output, &mut printed) => result,
+            result = self.read(&client, &mut membership, &mut output, &mut printed) => result,
             () = interrupt.came() => Ok(()),
         };
         // What was read before an error is worth as much as before the end.
-        output.flush()?;
-        let committed = self.commit(&client, &printed).await;
+        let flushed = output.flush();
+        let mut committed = Ok(());
+        if let Some(membership) = &mut membership {
+            // Only what was written out.
+            if flushed.is_ok() {
+                committed = self.commit(membership, &mut printed).await;
+            }
+            membership.leave().await;
+        }
+        flushed?;
         result.and(committed)?;
         let count = printed.count;
         note(&format!("{count} {} of {}", if count == 1 { "record" } else { "records" }, self.title()));
         Ok(())
     }
 
-    async fn read(&self, client: &Client, output: &mut Output, printed: &mut Printed) -> anyhow::Result<()> {
+    async fn read(
+        &self,
+        client: &Client,
+        membership: &mut Option<Membership>,
+        output: &mut Output,
+        printed: &mut Printed,
+    ) -> anyhow::Result<()> {
+        let printer = Printer::new(self.format.clone(), self.key_separator.clone());
+        let patience = Patience::new(self.cluster.timeout());
+        let mut reading = Reading { output, printed, printer, patience, progress: Progress::hidden("records") };
+        match &self.group {
+            Some(group) => {
+                let membership = membership.insert(self.membership(client, group).await?);
+                self.read_as_member(client, membership, &mut reading).await
+            }
+            None => self.read_alone(client, &mut reading).await,
+        }
+    }
+
+    async fn read_alone(&self, client: &Client, reading: &mut Reading<'_>) -> anyhow::Result<()> {
         let topics = self.topics(client).await?;
         let partitions = self.partitions(&topics)?;
         // Found before the start, so that a start at the end reads nothing.
         let ends =
             if self.follow { None } else { Some(offsets_of(client, self, &partitions, OffsetSpec::Latest).await?) };
-        let mut fetcher =
-            client.fetcher(FetcherConfig { isolation: self.isolation(), ..self.cluster.fetcher_config() });
-        self.assign(client, &mut fetcher, &partitions).await?;
-        let mut printer = Printer::new(self.format.clone(), self.key_separator.clone());
-        let mut progress = self.progress(&fetcher, ends.as_ref());
-        let mut patience = Patience::new(self.cluster.timeout());
-        let mut commit_next = Instant::now() + COMMIT_EVERY;
+        let mut fetcher = self.fetcher(client);
+        self.assign(client, &mut fetcher, &partitions, &BTreeMap::new()).await?;
+        reading.progress = self.progress(&fetcher, ends.as_ref());
         loop {
             if let Some(ends) = &ends {
                 leave_ended(&mut fetcher, ends);
@@ -164,33 +206,23 @@ impl Consume {
                     return Ok(());
                 }
             }
-            let records = match fetcher.poll(LOOK).await {
-                Ok(records) => records,
-                Err(error) if patience.allows(&error) => Vec::new(),
-                Err(error) => return Err(self.cluster.explain_fetch(&self.title(), error)),
-            };
-            for record in records.iter().filter(|record| ends.as_ref().is_none_or(|ends| is_before_end(record, ends))) {
-                output.write(printer.line(record)?)?;
-                printed.count += 1;
-                if self.group.is_some() {
-                    let partition = TopicPartition { topic: record.topic.clone(), partition: record.partition };
-                    printed.next.insert(partition, record.offset.plus(1));
-                }
-                if self.count == Some(printed.count) {
-                    return Ok(());
-                }
+            let records = self.look(&mut fetcher, reading).await?;
+            if reading.print(self, &records, ends.as_ref())? {
+                return Ok(());
             }
-            output.flush()?;
-            progress.tick(printed.count);
-            if Instant::now() >= commit_next {
-                self.commit(client, printed).await?;
-                commit_next = Instant::now() + COMMIT_EVERY;
-            }
-            if records.is_empty() {
-                output.check_reader()?;
-            } else {
-                patience.renew();
-            }
+        }
+    }
+
+    fn fetcher(&self, client: &Client) -> Fetcher {
+        client.fetcher(FetcherConfig { isolation: self.isolation(), ..self.cluster.fetcher_config() })
+    }
+
+    /// The next records; none after a while, or while errors pass.
+    async fn look(&self, fetcher: &mut Fetcher, reading: &mut Reading<'_>) -> anyhow::Result<Vec<FetchedRecord>> {
+        match fetcher.poll(LOOK).await {
+            Ok(records) => Ok(records),
+            Err(error) if reading.patience.allows(&error) => Ok(Vec::new()),
+            Err(error) => Err(self.cluster.explain_fetch(&self.title(), error)),
         }
     }
 
@@ -210,19 +242,6 @@ impl Consume {
         if self.read_committed { Isolation::ReadCommitted } else { Isolation::ReadUncommitted }
     }
 
-    /// Tells the group's coordinator what has been printed.
-    async fn commit(&self, client: &Client, printed: &Printed) -> anyhow::Result<()> {
-        let Some(group) = self.group.as_deref().filter(|_| !printed.next.is_empty()) else { return Ok(()) };
-        let offsets = printed.next.iter().map(|(partition, next)| (partition.clone(), CommittedOffset::at(*next)));
-        let results = client.commit_group_offsets(group, &offsets.collect::<Vec<_>>()).await;
-        let results = results.map_err(|error| self.cluster.explain_group(group, error))?;
-        for (partition, result) in results {
-            let explain = |error| self.cluster.explain_group(group, error);
-            result.map_err(|error| explain(error).context(format!("cannot commit the offset of {partition}")))?;
-        }
-        Ok(())
-    }
-
     /// What is read, in words.
     fn title(&self) -> String {
         match (&*self.topics, &self.pattern) {
@@ -230,6 +249,31 @@ impl Consume {
             (topics, None) => topics.join(", "),
             _ => "the topics of the pattern".to_owned(),
         }
+    }
+}
+
+impl Reading<'_> {
+    /// Prints what lies before the ends. True: as many as `--count` says have been printed.
+    fn print(&mut self, consume: &Consume, records: &[FetchedRecord], ends: Option<&Ends>) -> anyhow::Result<bool> {
+        for record in records.iter().filter(|record| ends.is_none_or(|ends| is_before_end(record, ends))) {
+            self.output.write(self.printer.line(record)?)?;
+            self.printed.count += 1;
+            if consume.group.is_some() {
+                let partition = TopicPartition { topic: record.topic.clone(), partition: record.partition };
+                self.printed.next.insert(partition, record.offset.plus(1));
+            }
+            if consume.count == Some(self.printed.count) {
+                return Ok(true);
+            }
+        }
+        self.output.flush()?;
+        self.progress.tick(self.printed.count);
+        if records.is_empty() {
+            self.output.check_reader()?;
+        } else {
+            self.patience.renew();
+        }
+        Ok(false)
     }
 }
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import signal
 import socket
 import struct
 import subprocess
@@ -40,6 +41,13 @@ class Command:
         )
         assert done.returncode == code, done
         return done
+
+    def start(self, *arguments):
+        """A command that goes on while the test does."""
+        environment = {"PATH": os.environ["PATH"], "MAINSTEM_BOOTSTRAP": self.bootstrap, "XDG_CONFIG_HOME": str(self.folder)}
+        return subprocess.Popen(
+            [self.binary, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, cwd=self.folder
+        )
 
     def text(self, *arguments, stdin=""):
         return self.run(*arguments, stdin=stdin).stdout
@@ -194,11 +202,43 @@ def test_a_group_with_members_is_described_and_left_alone(mainstem, orders, fres
         assert "offsets can only be reset while it is inactive, but its state is Stable, with 1 members" in line
         assert "has members: stop its consumers first" in mainstem.failure("group", "delete", group)
         assert "stop" in mainstem.failure("group", "delete-offsets", group, "--topic", orders)
-        assert "does not join them" in mainstem.failure("consume", orders, "--group", group)
     finally:
         consumer.close()
     wait_until(lambda: mainstem.json("group", "describe", group)[0]["state"] == "Empty", "the consumer is out")
     assert plan(mainstem, group, "--topic", orders, "--to-earliest", "--execute") == [0, 0]
+
+
+def test_a_group_is_shared_with_librdkafka_and_given_back(mainstem, orders, fresh_name, bootstrap):
+    group = fresh_name("group")
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([orders])
+
+    def assigned(count):
+        # The consumer joins and rejoins within poll.
+        consumer.poll(0.1)
+        return len(consumer.assignment()) == count
+
+    wait_until(lambda: assigned(2), "the consumer has both partitions")
+    process = mainstem.start("consume", orders, "--group", group, "--follow")
+    try:
+
+        def shared():
+            if not assigned(1):
+                return None
+            [described] = mainstem.json("group", "describe", group)
+            counts = [len(member["partitions"]) for member in described["members"]]
+            return described if described["state"] == "Stable" and counts == [1, 1] else None
+
+        described = wait_until(shared, "each of the two has a partition")
+        assert described["assignor"] in ("range", "roundrobin")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_SECONDS) == 0
+        # Well within the session: it has left.
+        wait_until(lambda: assigned(2), "the consumer has both partitions again", limit_seconds=30)
+    finally:
+        process.kill()
+        process.wait()
+        consumer.close()
 
 
 def test_what_is_produced_is_consumed(mainstem, orders, fresh_name):

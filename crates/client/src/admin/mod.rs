@@ -13,6 +13,7 @@ mod topics;
 pub use cluster::ClusterDescription;
 pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource, ConfigSynonym};
 pub use groups::{CommittedOffset, GroupDescription, GroupMember, ListedGroup};
+pub(crate) use groups::{commit_request, read_commit};
 pub use topics::{CreatedTopic, NewTopic};
 
 use mainstem_types::TopicPartition;

@@ -34,6 +34,65 @@ impl State {
         FindCoordinatorResponse { coordinators: coordinators.collect(), ..Default::default() }
     }
 
+    /// A group of one member, which leads and may come back.
+    pub(super) fn join(
+        &mut self,
+        request: &JoinGroupRequest<'_>,
+        version: i16,
+        error_code: i16,
+    ) -> JoinGroupResponse<'static> {
+        assert_eq!((&*request.protocol_type, &*request.protocols[0].name), ("consumer", "range"));
+        if error_code != 0 {
+            return JoinGroupResponse { error_code, protocol_name: Some("".into()), ..Default::default() };
+        }
+        let mut member_id = request.member_id.to_string();
+        if member_id.is_empty() {
+            self.ids_given += 1;
+            member_id = format!("member-{}", self.ids_given);
+            if version >= 4 {
+                return JoinGroupResponse {
+                    error_code: ErrorCode::MEMBER_ID_REQUIRED.0,
+                    protocol_name: Some("".into()),
+                    member_id: member_id.into(),
+                    ..Default::default()
+                };
+            }
+        }
+        self.generation += 1;
+        let member = join_group_response::JoinGroupResponseMember {
+            member_id: member_id.clone().into(),
+            metadata: request.protocols[0].metadata.to_vec().into(),
+            ..Default::default()
+        };
+        JoinGroupResponse {
+            generation_id: self.generation,
+            protocol_name: Some("range".into()),
+            leader: member_id.clone().into(),
+            member_id: member_id.into(),
+            members: vec![member],
+            ..Default::default()
+        }
+    }
+
+    pub(super) fn sync(&mut self, request: &SyncGroupRequest<'_>, error_code: i16) -> SyncGroupResponse<'static> {
+        assert_eq!(request.generation_id, self.generation);
+        let own = request.assignments.iter().find(|one| one.member_id == request.member_id);
+        let assignment = own.map(|one| one.assignment.to_vec()).unwrap_or_default();
+        SyncGroupResponse { error_code, assignment: assignment.into(), ..Default::default() }
+    }
+
+    pub(super) fn heartbeat(&self, request: &HeartbeatRequest<'_>, error_code: i16) -> HeartbeatResponse {
+        assert!(request.generation_id <= self.generation);
+        HeartbeatResponse { error_code, ..Default::default() }
+    }
+
+    pub(super) fn leave(&mut self, request: &LeaveGroupRequest<'_>, version: i16) -> LeaveGroupResponse<'static> {
+        assert_eq!(request.members.is_empty(), version < 3);
+        self.left.extend(request.members.iter().map(|member| member.member_id.to_string()));
+        self.left.extend((version < 3).then(|| request.member_id.to_string()));
+        LeaveGroupResponse::default()
+    }
+
     pub(super) fn list_groups(&self, version: i16, error_code: i16) -> ListGroupsResponse<'static> {
         let groups = self.groups.keys().map(|group| list_groups_response::ListedGroup {
             group_id: group.clone().into(),
@@ -117,8 +176,8 @@ impl State {
         request: &OffsetCommitRequest<'_>,
         error_code: i16,
     ) -> OffsetCommitResponse<'static> {
-        // As somebody who is no member.
-        assert_eq!((request.generation_id_or_member_epoch, &*request.member_id), (-1, ""));
+        let generation = if request.member_id.is_empty() { -1 } else { self.generation };
+        assert_eq!(request.generation_id_or_member_epoch, generation);
         let offsets = self.groups.entry(request.group_id.to_string()).or_default();
         let topics = request.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|one| {

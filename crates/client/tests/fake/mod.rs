@@ -42,6 +42,10 @@ pub struct State {
     pub versions_most: HashMap<i16, i16>,
     /// Offsets by group, topic and partition.
     pub groups: BTreeMap<String, BTreeMap<(String, i32), i64>>,
+    /// The generation of the only group that has members, and how many ids it has given out.
+    pub generation: i32,
+    pub ids_given: usize,
+    pub left: Vec<String>,
     port: i32,
 }
 
@@ -60,6 +64,10 @@ const VERSIONS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::OFFSET_FETCH, 1, 10),
     (ApiKey::FIND_COORDINATOR, 0, 6),
     (ApiKey::DESCRIBE_GROUPS, 0, 6),
+    (ApiKey::JOIN_GROUP, 1, 9),
+    (ApiKey::SYNC_GROUP, 0, 5),
+    (ApiKey::HEARTBEAT, 0, 4),
+    (ApiKey::LEAVE_GROUP, 0, 5),
     (ApiKey::LIST_GROUPS, 0, 5),
     (ApiKey::DELETE_RECORDS, 0, 2),
     (ApiKey::DELETE_GROUPS, 0, 3),
@@ -231,6 +239,10 @@ impl State {
             ApiKey::LIST_GROUPS => framed(api, version, id, &self.list_groups(version, code)),
             ApiKey::DESCRIBE_GROUPS => framed(api, version, id, &self.describe_groups(&read(body, version), version)),
             ApiKey::DELETE_GROUPS => framed(api, version, id, &self.delete_groups(&read(body, version))),
+            ApiKey::JOIN_GROUP => framed(api, version, id, &self.join(&read(body, version), version, code)),
+            ApiKey::SYNC_GROUP => framed(api, version, id, &self.sync(&read(body, version), code)),
+            ApiKey::HEARTBEAT => framed(api, version, id, &self.heartbeat(&read(body, version), code)),
+            ApiKey::LEAVE_GROUP => framed(api, version, id, &self.leave(&read(body, version), version)),
             ApiKey::OFFSET_FETCH => framed(api, version, id, &self.offset_fetch(&read(body, version), version, code)),
             ApiKey::OFFSET_COMMIT => framed(api, version, id, &self.offset_commit(&read(body, version), code)),
             ApiKey::OFFSET_DELETE => framed(api, version, id, &self.offset_delete(&read(body, version), code)),

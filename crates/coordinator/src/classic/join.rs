@@ -147,8 +147,8 @@ impl ClassicGroup {
         }
     }
 
-    /// A static member came back without its id: it gets a new one, and a client that still uses the old one is fenced. In a
-    /// stable group whose protocol stays the same this is not a rebalance (KIP-345, KIP-814).
+    /// A static member came back without its id: it gets a new one, and a client that still uses the old one is fenced.
+    /// In a stable group whose protocol stays the same this is not a rebalance (KIP-345, KIP-814).
     fn replace_static_member(
         &mut self,
         ctx: &mut Context<'_>,

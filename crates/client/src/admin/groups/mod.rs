@@ -1,4 +1,4 @@
-//! Consumer groups from outside: list, describe, delete; their committed offsets. Nothing here joins a group.
+//! Consumer groups from outside: list, describe, delete; their committed offsets. Joining one is in `membership`.
 //!
 //! A request about one group goes to its coordinator. The client looks up the coordinator each time, because these
 //! calls are rare.
@@ -20,6 +20,7 @@ use crate::retry::Attempts;
 
 pub use describe::{GroupDescription, GroupMember};
 pub use offsets::CommittedOffset;
+pub(crate) use offsets::{commit_request, read_commit};
 
 /// A group in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

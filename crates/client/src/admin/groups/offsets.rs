@@ -20,6 +20,8 @@ use crate::error::ClientError;
 
 /// OffsetFetch asks for a list of groups from this version on.
 const OFFSET_FETCH_OF_GROUPS: i16 = 8;
+/// OffsetFetch can be told to show no offset that a transaction is about to change.
+const OFFSET_FETCH_STABLE: i16 = 7;
 
 /// Where a group goes on in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +43,29 @@ impl CommittedOffset {
 impl Client {
     /// All offsets of a group, by partition. A group that does not exist has none.
     pub async fn group_offsets(&self, group: &str) -> Result<Vec<(TopicPartition, CommittedOffset)>, ClientError> {
+        self.offsets_of_group(group, false).await
+    }
+
+    /// The same for somebody who goes on there: offsets of open transactions are waited for.
+    pub(crate) async fn stable_group_offsets(
+        &self,
+        group: &str,
+    ) -> Result<Vec<(TopicPartition, CommittedOffset)>, ClientError> {
+        self.offsets_of_group(group, true).await
+    }
+
+    async fn offsets_of_group(
+        &self,
+        group: &str,
+        stable: bool,
+    ) -> Result<Vec<(TopicPartition, CommittedOffset)>, ClientError> {
         let request = |version| {
+            let require_stable = stable && version >= OFFSET_FETCH_STABLE;
             if version >= OFFSET_FETCH_OF_GROUPS {
                 let wanted = OffsetFetchRequestGroup { group_id: group.into(), topics: None, ..Default::default() };
-                OffsetFetchRequest { groups: vec![wanted], ..Default::default() }
+                OffsetFetchRequest { groups: vec![wanted], require_stable, ..Default::default() }
             } else {
-                OffsetFetchRequest { group_id: group.into(), topics: None, ..Default::default() }
+                OffsetFetchRequest { group_id: group.into(), topics: None, require_stable, ..Default::default() }
             }
         };
         self.ask_coordinator(group, request, |response| read_offsets(group, response)).await
@@ -59,30 +78,14 @@ impl Client {
         group: &str,
         offsets: &[(TopicPartition, CommittedOffset)],
     ) -> Result<ByPartition<()>, ClientError> {
-        let request = |_| {
-            let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
-            for (partition, committed) in offsets {
-                topics.entry(&partition.topic).or_default().push(OffsetCommitRequestPartition {
-                    partition_index: partition.partition.0,
-                    committed_offset: committed.offset.0,
-                    committed_leader_epoch: committed.leader_epoch.0,
-                    committed_metadata: Some(committed.metadata.as_str().into()),
-                });
-            }
-            let topics = topics.into_iter().map(|(name, partitions)| OffsetCommitRequestTopic {
-                name: name.into(),
-                partitions,
-                ..Default::default()
-            });
-            OffsetCommitRequest { group_id: group.into(), topics: topics.collect(), ..Default::default() }
-        };
-        self.ask_coordinator(group, request, |response| {
-            let answer: OffsetCommitResponse<'_> = response.decode()?;
-            let codes = answer.topics.iter().flat_map(|topic| {
-                topic.partitions.iter().map(|one| (&*topic.name, one.partition_index, one.error_code))
-            });
-            by_partition("OffsetCommit", group, response, offsets.iter().map(|(partition, _)| partition), codes)
-        })
+        self.ask_coordinator(
+            group,
+            |_| commit_request(group, offsets),
+            |response| {
+                let answer: OffsetCommitResponse<'_> = response.decode()?;
+                read_commit(group, response, &answer, offsets)
+            },
+        )
         .await
     }
 
@@ -113,6 +116,41 @@ impl Client {
         })
         .await
     }
+}
+
+/// The request of somebody who is no member.
+pub(crate) fn commit_request<'a>(
+    group: &'a str,
+    offsets: &'a [(TopicPartition, CommittedOffset)],
+) -> OffsetCommitRequest<'a> {
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
+    for (partition, committed) in offsets {
+        topics.entry(&partition.topic).or_default().push(OffsetCommitRequestPartition {
+            partition_index: partition.partition.0,
+            committed_offset: committed.offset.0,
+            committed_leader_epoch: committed.leader_epoch.0,
+            committed_metadata: Some(committed.metadata.as_str().into()),
+        });
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| OffsetCommitRequestTopic {
+        name: name.into(),
+        partitions,
+        ..Default::default()
+    });
+    OffsetCommitRequest { group_id: group.into(), topics: topics.collect(), ..Default::default() }
+}
+
+pub(crate) fn read_commit(
+    group: &str,
+    response: &Response,
+    answer: &OffsetCommitResponse<'_>,
+    offsets: &[(TopicPartition, CommittedOffset)],
+) -> Result<ByPartition<()>, ClientError> {
+    let codes = answer
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|one| (&*topic.name, one.partition_index, one.error_code)));
+    by_partition("OffsetCommit", group, response, offsets.iter().map(|(partition, _)| partition), codes)
 }
 
 /// The answer of either form.
