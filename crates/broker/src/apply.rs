@@ -100,23 +100,24 @@ impl State {
 
     fn delete_topics(&self, topics: &mut TopicMap, delta: &ImageDelta) {
         let gone: Vec<_> = delta.topics_deleted.keys().filter_map(|id| topics.remove(*id)).collect();
-        let partitions: Vec<_> = gone
-            .iter()
-            .flat_map(|topic| {
-                let delay = Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
-                topic.partitions.iter().map(move |partition| (partition, delay))
-            })
-            .collect();
-        if partitions.is_empty() {
+        let all = gone.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (&**topic, partition)));
+        self.delete_partitions(&all.collect::<Vec<_>>());
+    }
+
+    /// Deletes the logs of partitions that nobody finds any more.
+    fn delete_partitions(&self, gone: &[(&Topic, &Arc<Partition>)]) {
+        if gone.is_empty() {
             return;
         }
+        let delay = |topic: &Topic| Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
         let (own, groups): (Vec<_>, Vec<_>) =
-            partitions.into_iter().partition(|(partition, _)| partition.log().as_partition_log().is_some());
-        let logs = own.iter().filter_map(|(partition, delay)| Some((&**partition.log().as_partition_log()?, *delay)));
+            gone.iter().partition(|(_, partition)| partition.log().as_partition_log().is_some());
+        let logs =
+            own.iter().filter_map(|(topic, partition)| Some((&**partition.log().as_partition_log()?, delay(topic))));
         let mut deleted = self.folder.delete_logs(&logs.collect::<Vec<_>>());
-        let logs = groups.iter().filter_map(|(partition, _)| partition.log().as_group_partition().cloned());
+        let logs = groups.iter().filter_map(|(_, partition)| partition.log().as_group_partition().cloned());
         deleted.extend(self.folder.delete_group_partitions(&logs.collect::<Vec<_>>()));
-        for ((partition, _), deleted) in own.iter().chain(&groups).zip(deleted) {
+        for ((_, partition), deleted) in own.iter().chain(&groups).zip(deleted) {
             // After the log was closed: who wakes finds that it is gone.
             partition.was_deleted();
             if let Err(error) = deleted {
@@ -137,26 +138,26 @@ impl State {
             let config = self.topic_config(image, &topic.name, &broker);
             let grouping = grouping(&config, &broker);
             let config = Arc::new(log_config(&config, &broker));
-            for (index, partition) in own_partitions(topic, self.node) {
+            for (index, _) in own_partitions(topic, self.node) {
                 if known.is_some_and(|known| known.partition(PartitionIndex(index)).is_some()) {
                     continue;
                 }
                 if let Some(grouping) = grouping {
                     let one = grouped(&topic.name, topic.id, index, &config, grouping);
                     match self.folder.group_partition(&one) {
-                        Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log)),
+                        Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
                         Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
                     }
                     continue;
                 }
                 let name = TopicPartition::new(Arc::clone(&topic.name), PartitionIndex(index));
                 wanted.push((name, topic.id, Arc::clone(&config)));
-                places.push((topic, index, partition));
+                places.push((topic, index));
             }
         }
-        for (log, (topic, index, partition)) in self.create_logs(&wanted).into_iter().zip(places) {
+        for (log, (topic, index)) in self.create_logs(&wanted).into_iter().zip(places) {
             match log {
-                Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, partition, log)),
+                Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
                 Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
             }
         }
@@ -185,41 +186,61 @@ impl State {
     ) {
         let Some(topic) = image.topic_by_id(id) else { return };
         let mut partitions = topics.by_id(id).map(|known| known.partitions.clone()).unwrap_or_default();
+        let config = self.topic_config(image, &topic.name, broker);
+        self.begin_roles(topic, &new, &config);
         partitions.extend(new);
         partitions.sort_by_key(|partition| partition.index);
-        let config = self.topic_config(image, &topic.name, broker);
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id, partitions, config }));
     }
 
-    pub(crate) fn partition(
-        &self,
-        topic: &TopicImage,
-        index: i32,
-        image: &PartitionImage,
-        log: impl Into<TopicLog>,
-    ) -> Arc<Partition> {
+    pub(crate) fn partition(&self, topic: &TopicImage, index: i32, log: impl Into<TopicLog>) -> Arc<Partition> {
         let log: TopicLog = log.into();
-        let high_watermark = self.folder.high_watermark(log.partition());
-        // One replica: what is in the log is committed, as soon as it is as durable as the topic asks.
-        let high_watermark = Some(high_watermark.unwrap_or(log.durable_end()).max(log.durable_end()));
         let start = PartitionStart {
             topic: Arc::clone(&topic.name),
             topic_id: topic.id,
             index: PartitionIndex(index),
             node: self.node,
-            leader_epoch: LeaderEpoch(image.leader_epoch),
-            high_watermark,
+            // What is above is committed again when the in-sync set says so: with one replica at its election.
+            high_watermark: self.folder.high_watermark(log.partition()),
             space: self.space.clone(),
         };
         Partition::new(log, start)
     }
 
+    /// Gives new partitions of a topic their roles, with what these depend on.
+    pub(crate) fn begin_roles(&self, topic: &TopicImage, partitions: &[Arc<Partition>], config: &TopicConfig) {
+        for partition in partitions {
+            partition.set_min_in_sync(config.min_insync_replicas);
+            if let Some(image) = topic.partitions.get(&partition.index.0) {
+                partition.follow(image, self.node);
+            }
+        }
+    }
+
+    /// Deletes this node's replicas of partitions that the metadata has given to others alone.
+    fn leave_partitions(&self, image: &ClusterImage, topics: &mut TopicMap, id: TopicId) {
+        let (Some(now), Some(served)) = (image.topic_by_id(id), topics.by_id(id).cloned()) else { return };
+        let is_ours = |partition: &Arc<Partition>| {
+            now.partitions.get(&partition.index.0).is_none_or(|state| state.replicas.contains(&self.node.0))
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = served.partitions.iter().cloned().partition(is_ours);
+        if gone.is_empty() {
+            return;
+        }
+        let (name, config) = (Arc::clone(&served.name), Arc::clone(&served.config));
+        topics.insert(Arc::new(Topic { name, id, partitions: kept, config }));
+        // Whoever looks from here on does not find them.
+        self.topics.store(Arc::new(topics.clone()));
+        self.delete_partitions(&gone.iter().map(|partition| (&*served, partition)).collect::<Vec<_>>());
+    }
+
     /// Leaders and settings of a topic that is served already.
     fn follow_topic(&self, image: &ClusterImage, topics: &mut TopicMap, id: TopicId) {
+        self.leave_partitions(image, topics, id);
         let (Some(now), Some(served)) = (image.topic_by_id(id), topics.by_id(id)) else { return };
         for partition in &served.partitions {
-            if let Some(state) = now.partitions.get(&partition.index.0).filter(|state| state.leader == self.node.0) {
-                partition.elect(self.node, LeaderEpoch(state.leader_epoch));
+            if let Some(state) = now.partitions.get(&partition.index.0) {
+                partition.follow(state, self.node);
             }
         }
         let broker = self.config.load();
@@ -232,6 +253,7 @@ impl State {
         if *config == *served.config {
             return;
         }
+        served.partitions.iter().for_each(|partition| partition.set_min_in_sync(config.min_insync_replicas));
         let topic = Topic { name: Arc::clone(&served.name), id, partitions: served.partitions.clone(), config };
         topics.insert(Arc::new(topic));
     }

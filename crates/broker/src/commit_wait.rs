@@ -4,16 +4,21 @@
 //! waiters costs one relaxed load.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The log of the partition failed for good while a reply was waiting for it.
+/// Why a record that a reply waits for is never committed, as far as this node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log accepts no more writes after a disk error")]
-pub struct CommitFailed;
+pub enum CommitFailed {
+    #[error("the log accepts no more writes after a disk error")]
+    Log,
+    /// The record may be committed by the next leader.
+    #[error("this node does not lead the partition any more")]
+    NotLeader,
+}
 
 /// A committed record, or the wait for it.
 #[derive(Debug)]
@@ -28,7 +33,7 @@ impl Commit {
         match self {
             Commit::Done => Ok(()),
             // A dropped sender is a partition that went away: its records are not committed by us any more.
-            Commit::Waiting(receiver) => receiver.await.unwrap_or(Err(CommitFailed)),
+            Commit::Waiting(receiver) => receiver.await.unwrap_or(Err(CommitFailed::Log)),
         }
     }
 }
@@ -42,9 +47,15 @@ struct Waiter {
 #[derive(Default)]
 pub(crate) struct CommitWaiters {
     count: AtomicUsize,
-    failed: AtomicBool,
-    /// Ascending by `end`.
-    waiters: Mutex<VecDeque<Waiter>>,
+    /// `end` ascends.
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Default)]
+struct Waiters {
+    queue: VecDeque<Waiter>,
+    /// Nobody waits any more, for this reason.
+    failed: Option<CommitFailed>,
 }
 
 impl CommitWaiters {
@@ -58,14 +69,14 @@ impl CommitWaiters {
             return Commit::Done;
         }
         let (sender, receiver) = oneshot::channel();
-        if self.failed.load(Ordering::SeqCst) {
+        if let Some(failed) = waiters.failed {
             self.count.fetch_sub(1, Ordering::SeqCst);
             // A receiver that is kept by nobody else: the send cannot fail in a way that matters.
-            let _ = sender.send(Err(CommitFailed));
+            let _ = sender.send(Err(failed));
             return Commit::Waiting(receiver);
         }
-        let place = waiters.partition_point(|waiter| waiter.end <= end);
-        waiters.insert(place, Waiter { end, sender });
+        let place = waiters.queue.partition_point(|waiter| waiter.end <= end);
+        waiters.queue.insert(place, Waiter { end, sender });
         Commit::Waiting(receiver)
     }
 
@@ -75,8 +86,8 @@ impl CommitWaiters {
             return;
         }
         let mut waiters = self.waiters.lock();
-        let ready = waiters.partition_point(|waiter| waiter.end <= high_watermark);
-        let released: Vec<Waiter> = waiters.drain(..ready).collect();
+        let ready = waiters.queue.partition_point(|waiter| waiter.end <= high_watermark);
+        let released: Vec<Waiter> = waiters.queue.drain(..ready).collect();
         self.count.fetch_sub(ready, Ordering::SeqCst);
         // Who is woken may come back for the lock at once.
         drop(waiters);
@@ -86,14 +97,22 @@ impl CommitWaiters {
         }
     }
 
-    /// The log failed: no waiting request will be committed.
-    pub fn fail(&self) {
-        self.failed.store(true, Ordering::SeqCst);
+    /// Nobody who waits will be told of a commit. A failed log stays so; who leads again begins anew ([`CommitWaiters::reopen`]).
+    pub fn fail(&self, reason: CommitFailed) {
         let mut waiters = self.waiters.lock();
-        for waiter in waiters.drain(..) {
-            self.count.fetch_sub(1, Ordering::SeqCst);
-            let _ = waiter.sender.send(Err(CommitFailed));
+        if waiters.failed != Some(CommitFailed::Log) {
+            waiters.failed = Some(reason);
         }
+        for waiter in waiters.queue.drain(..) {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            let _ = waiter.sender.send(Err(reason));
+        }
+    }
+
+    /// This node leads, perhaps again.
+    pub fn reopen(&self) {
+        let mut waiters = self.waiters.lock();
+        waiters.failed = waiters.failed.filter(|failed| *failed == CommitFailed::Log);
     }
 }
 
@@ -131,9 +150,28 @@ mod tests {
     fn a_failed_log_fails_those_who_wait_and_those_who_come_later() {
         let waiters = CommitWaiters::default();
         let waiting = waiters.wait(Offset(1), || Offset(0));
-        waiters.fail();
-        assert_eq!(outcome(waiting), Some(Err(CommitFailed)));
-        assert_eq!(outcome(waiters.wait(Offset(2), || Offset(0))), Some(Err(CommitFailed)));
+        waiters.fail(CommitFailed::Log);
+        assert_eq!(outcome(waiting), Some(Err(CommitFailed::Log)));
+        assert_eq!(outcome(waiters.wait(Offset(2), || Offset(0))), Some(Err(CommitFailed::Log)));
         assert_eq!(outcome(waiters.wait(Offset(1), || Offset(1))), Some(Ok(())), "what was committed before stays so");
+        waiters.reopen();
+        assert_eq!(
+            outcome(waiters.wait(Offset(2), || Offset(0))),
+            Some(Err(CommitFailed::Log)),
+            "it has failed for good"
+        );
+    }
+
+    #[test]
+    fn who_leads_again_is_waited_for_again() {
+        let waiters = CommitWaiters::default();
+        let waiting = waiters.wait(Offset(1), || Offset(0));
+        waiters.fail(CommitFailed::NotLeader);
+        assert_eq!(outcome(waiting), Some(Err(CommitFailed::NotLeader)));
+        assert_eq!(outcome(waiters.wait(Offset(1), || Offset(0))), Some(Err(CommitFailed::NotLeader)));
+        waiters.reopen();
+        let waiting = waiters.wait(Offset(1), || Offset(0));
+        waiters.advance(Offset(1));
+        assert_eq!(outcome(waiting), Some(Ok(())));
     }
 }

@@ -3,13 +3,15 @@
 use mainstem_waits::WaitTimer;
 use tokio::time::Instant;
 
-use crate::commit_wait::Commit;
+use crate::commit_wait::{Commit, CommitFailed};
 
 /// Why a record was not committed in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotCommitted {
     /// It never will be: the log failed, or the partition is gone.
     Failed,
+    /// This node does not lead the partition any more; the next leader may commit it.
+    NotLeader,
     /// The wait was over first.
     TimeOver,
 }
@@ -41,7 +43,8 @@ impl<P> CommitWaits<P> {
         for (place, commit) in self.0 {
             match timer.until(deadline, commit.wait()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => missed(place, NotCommitted::Failed),
+                Ok(Err(CommitFailed::Log)) => missed(place, NotCommitted::Failed),
+                Ok(Err(CommitFailed::NotLeader)) => missed(place, NotCommitted::NotLeader),
                 Err(_) => missed(place, NotCommitted::TimeOver),
             }
         }
@@ -66,7 +69,7 @@ mod tests {
         waits.add(2, good.wait(Offset(2), || Offset(0)));
         waits.add(3, bad.wait(Offset(1), || Offset(0)));
         good.advance(Offset(1));
-        bad.fail();
+        bad.fail(CommitFailed::Log);
         let mut told = Vec::new();
         let deadline = || Instant::now() + Duration::from_millis(20);
         runtime.block_on(async {

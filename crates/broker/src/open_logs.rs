@@ -61,8 +61,8 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
     let logs = open_all(state, &wanted, threads, &mut report);
     let mut partitions: HashMap<TopicId, Vec<Arc<Partition>>> = HashMap::new();
     for (wanted, log) in wanted.iter().zip(logs) {
-        if let (Some(log), Some(image)) = (log, wanted.topic.partitions.get(&wanted.index)) {
-            let partition = state.partition(wanted.topic, wanted.index, image, log);
+        if let Some(log) = log {
+            let partition = state.partition(wanted.topic, wanted.index, log);
             partitions.entry(wanted.topic.id).or_default().push(partition);
         }
     }
@@ -70,6 +70,7 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, &broker);
         let partitions = partitions.remove(&topic.id).unwrap_or_default();
+        state.begin_roles(topic, &partitions, &config);
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id: topic.id, partitions, config }));
     }
     report.in_memory = in_memory::told(image, &topics);

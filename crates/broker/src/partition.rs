@@ -8,22 +8,25 @@
 //! acknowledge ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is
 //! reached, when a sync has covered them. A reply waits with [`Partition::committed`]; readers see what is below it.
 
+mod role;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use mainstem_replica::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState};
+use mainstem_replica::{EpochCheckError, EventError, MinInSyncError, Outcome, Positions, ReplicaSet};
 use mainstem_store::{
-    AppendContext, AppendError, Appended, Durability, LogEnds, Origin, ReadError, ReadRequest, Reading, TopicLog,
+    AppendContext, AppendError, Appended, LogEnds, Origin, ReadError, ReadPositions, ReadRequest, Reading, TopicLog,
 };
-use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TimestampMs, TopicId};
-use parking_lot::{Mutex, MutexGuard};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId};
+use parking_lot::Mutex;
 
 use crate::commit_wait::{Commit, CommitWaiters};
 use crate::fetch_wait::FetchWaiters;
 use crate::space::Space;
+pub(crate) use role::PartitionStart;
 
-/// One partition that this node leads.
+/// One partition that this node has a replica of.
 pub struct Partition {
     pub topic: Arc<str>,
     pub topic_id: TopicId,
@@ -33,6 +36,9 @@ pub struct Partition {
     /// What the replica set says, readable without its lock.
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
+    /// Of the image that was followed last.
+    partition_epoch: AtomicI32,
+    leads: AtomicBool,
     deleted: AtomicBool,
     space: Space,
     commit_waiters: CommitWaiters,
@@ -62,140 +68,10 @@ pub struct PartitionPositions {
     pub log_end: Offset,
 }
 
-/// The start of a partition: what recovery and the metadata know.
-pub(crate) struct PartitionStart {
-    pub topic: Arc<str>,
-    pub topic_id: TopicId,
-    pub index: PartitionIndex,
-    pub node: NodeId,
-    pub leader_epoch: LeaderEpoch,
-    pub high_watermark: Option<Offset>,
-    pub space: Space,
-}
-
 impl Partition {
-    pub(crate) fn new(log: TopicLog, start: PartitionStart) -> Arc<Partition> {
-        let positions = log.positions();
-        let state = ReplicaSetState {
-            local: start.node,
-            replicas: vec![start.node],
-            log_start: positions.log_start,
-            high_watermark: start.high_watermark.unwrap_or(positions.log_start),
-            log_end: positions.log_end,
-            acknowledged: log.ends().acknowledged,
-        };
-        // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between them.
-        let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
-        let partition = Arc::new(Partition {
-            topic: start.topic,
-            topic_id: start.topic_id,
-            index: start.index,
-            high_watermark: AtomicI64::new(replica.high_watermark().0),
-            replica: Mutex::new(replica),
-            leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
-            deleted: AtomicBool::new(false),
-            space: start.space,
-            log,
-            commit_waiters: CommitWaiters::default(),
-            fetch_waiters: Arc::default(),
-        });
-        partition.listen_for_durability();
-        partition.elect(start.node, start.leader_epoch);
-        partition
-    }
-
-    fn listen_for_durability(self: &Arc<Self>) {
-        let partition: Weak<Partition> = Arc::downgrade(self);
-        self.log.set_durable_listener(Box::new(move |durable| {
-            let Some(partition) = partition.upgrade() else { return };
-            match durable {
-                Ok(_) => partition.acknowledged_end_moved(),
-                Err(error) => partition.failed(&error),
-            }
-        }));
-    }
-
-    /// The metadata says that `leader` leads from `epoch` on.
-    pub(crate) fn elect(&self, leader: NodeId, epoch: LeaderEpoch) {
-        if epoch <= self.leader_epoch() {
-            return;
-        }
-        if let Err(error) = self.log.begin_epoch(epoch) {
-            return self.failed(&error);
-        }
-        self.apply(Event::LeaderElected { leader: Some(leader), epoch, in_sync: vec![leader] });
-        self.leader_epoch.store(epoch.0, Ordering::Release);
-        self.fetch_waiters.changed();
-    }
-
-    /// Tells the replica set what happened, and does what follows from it.
-    fn apply(&self, event: Event) {
-        self.apply_locked(self.replica.lock(), event);
-    }
-
-    fn apply_locked(&self, mut replica: MutexGuard<'_, ReplicaSet>, event: Event) {
-        match replica.apply(event) {
-            Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
-                let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
-                drop(replica);
-                self.wake(Offset(before), to);
-            }
-            Ok(Outcome::Resigned { .. }) => {
-                drop(replica);
-                self.close_waits();
-            }
-            Ok(Outcome::HighWatermarkLowered { from, to }) => {
-                self.high_watermark.store(to.0, Ordering::SeqCst);
-                tracing::warn!(
-                    "{}-{}: committed records {to} to {from} are cut, because of an unclean election",
-                    self.topic,
-                    self.index
-                );
-            }
-            Ok(Outcome::Nothing) => {}
-            // Two threads that moved the log start may arrive in the other order: the larger one counts.
-            Err(EventError::WentBack { .. }) => {}
-            Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
-        }
-    }
-
-    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are
-    /// taken in order.
-    fn acknowledged_end_moved(&self) {
-        let replica = self.replica.lock();
-        let LogEnds { log_end, acknowledged } = self.log.ends();
-        self.apply_locked(replica, Event::LocalEnds { log_end, acknowledged });
-    }
-
-    fn wake(&self, before: Offset, high_watermark: Offset) {
-        self.commit_waiters.advance(high_watermark);
-        if high_watermark > before {
-            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least,
-            // and the woken fetch looks at what is really there.
-            self.fetch_waiters.wake(i64::MAX / 4);
-        }
-    }
-
-    fn failed(&self, error: &mainstem_store::StorageError) {
-        tracing::error!("{}-{} accepts no more writes: {error}", self.topic, self.index);
-        self.close_waits();
-    }
-
-    /// The topic is deleted: waiting requests and holders of the partition learn of it.
-    pub(crate) fn was_deleted(&self) {
-        self.deleted.store(true, Ordering::SeqCst);
-        self.close_waits();
-    }
-
     /// Whether the topic is gone.
     pub fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::SeqCst)
-    }
-
-    /// Ends all waits: the topic is deleted, the log failed, or the broker stops.
-    pub(crate) fn close_waits(&self) {
-        self.commit_waiters.fail();
-        self.fetch_waiters.wake_all();
     }
 
     /// Appends one batch. It may be acknowledged when [`committed`](Self::committed) says so for the offset after it.
@@ -251,6 +127,10 @@ impl Partition {
                     self.commit_waiters.advance(to);
                 }
                 Ok(_) => return,
+                Err(EventError::Order(error)) => {
+                    drop(replica);
+                    return self.out_of_order(&error);
+                }
                 Err(error) => return tracing::error!("{}-{}: {error}", self.topic, self.index),
             }
         } else {
@@ -325,13 +205,29 @@ impl Partition {
     pub fn positions(&self) -> PartitionPositions {
         let high_watermark = self.high_watermark();
         let log = self.log.read_positions(high_watermark);
-        let last_stable = log.first_unstable.map_or(high_watermark, |first| first.min(high_watermark));
-        PartitionPositions {
-            log_start: log.log_start,
-            last_stable: last_stable.max(log.log_start),
-            high_watermark: high_watermark.max(log.log_start),
-            log_end: log.log_end.max(high_watermark),
+        let positions = ordered(high_watermark, log.log_start, &log);
+        match positions.check() {
+            Ok(()) => positions.into(),
+            Err(_) => self.settled_positions(),
         }
+    }
+
+    /// The log start may pass a high watermark that was read before, and a cut moves both ends down, one after the other. Read in the order
+    /// in which they bound each other, with the lock that a cut takes, they are in order; or something is wrong, and the log ends.
+    #[cold]
+    fn settled_positions(&self) -> PartitionPositions {
+        let replica = self.replica.lock();
+        let log_start = self.log.log_start();
+        let high_watermark = self.high_watermark();
+        let positions = ordered(high_watermark, log_start, &self.log.read_positions(high_watermark));
+        drop(replica);
+        if let Err(error) = positions.check() {
+            self.out_of_order(&error);
+            // What is shown until the client comes again is empty, and in order.
+            let at = positions.log_start.min(positions.log_end);
+            return PartitionPositions { log_start: at, last_stable: at, high_watermark: at, log_end: at };
+        }
+        positions.into()
     }
 
     pub fn high_watermark(&self) -> Offset {
@@ -342,9 +238,9 @@ impl Partition {
         LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
     }
 
-    /// Checks the leader epoch that a request names; -1 is not checked.
+    /// Whether this node leads, and in the leader epoch that a request names; -1 is any.
     pub fn check_leader_epoch(&self, given: LeaderEpoch) -> Result<(), EpochCheckError> {
-        if given == LeaderEpoch::NONE || given == self.leader_epoch() {
+        if self.leads() && (given == LeaderEpoch::NONE || given == self.leader_epoch()) {
             return Ok(());
         }
         self.replica.lock().check_leader_epoch(given)
@@ -366,20 +262,12 @@ impl Partition {
     pub fn log(&self) -> &TopicLog {
         &self.log
     }
+}
 
-    pub(crate) fn set_config(&self, config: Arc<mainstem_store::LogConfig>) {
-        let durability = config.durability;
-        self.log.set_config(config);
-        self.acknowledged_end_moved();
-        if durability == Durability::Disk {
-            self.log.request_flush(self.log.log_end());
-        }
-    }
-
-    /// Retention moved the log start: the replica set follows.
-    pub(crate) fn log_start_moved(&self) {
-        self.apply(Event::LocalLogStart(self.log.log_start()));
-        self.fetch_waiters.changed();
+impl From<Positions> for PartitionPositions {
+    fn from(positions: Positions) -> PartitionPositions {
+        let Positions { log_start, last_stable, high_watermark, log_end } = positions;
+        PartitionPositions { log_start, last_stable, high_watermark, log_end }
     }
 }
 
@@ -391,6 +279,12 @@ impl PartitionPositions {
             Isolation::ReadCommitted => self.last_stable,
         }
     }
+}
+
+/// DeleteRecords may go past the beginning of an open transaction: only there the last stable offset is moved.
+fn ordered(high_watermark: Offset, log_start: Offset, log: &ReadPositions) -> Positions {
+    let last_stable = log.first_unstable.map_or(high_watermark, |first| first.min(high_watermark)).max(log_start);
+    Positions { log_start, last_stable, high_watermark, log_end: log.log_end }
 }
 
 /// Whether a batch was refused because its records take too much when they are decompressed.

@@ -34,8 +34,8 @@ pub fn append_error_code(error: &AppendError) -> ErrorCode {
         AppendError::DiskFull { .. } | AppendError::DiskReserve { .. } | AppendError::Storage(_) => {
             ErrorCode::KAFKA_STORAGE_ERROR
         }
-        // The topic is being deleted: the client asks the metadata again and learns so.
-        AppendError::Closed { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        // Also where the topic is being deleted: the client asks the metadata again and learns so.
+        AppendError::Closed { .. } | AppendError::NotLeader { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }
 }
 

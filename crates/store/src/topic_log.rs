@@ -159,6 +159,16 @@ impl TopicLog {
         of!(self, log => log.begin_epoch(epoch))
     }
 
+    /// See [`PartitionLog::end_epoch`].
+    pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
+        of!(self, log => log.end_epoch(epoch))
+    }
+
+    /// See [`PartitionLog::end_with`].
+    pub fn end_with(&self, reason: String) -> StorageError {
+        of!(self, log => log.end_with(reason))
+    }
+
     /// See [`PartitionLog::end_offset_for_epoch`].
     pub fn end_offset_for_epoch(&self, requested: LeaderEpoch) -> (LeaderEpoch, Offset) {
         of!(self, log => log.end_offset_for_epoch(requested))

@@ -85,6 +85,7 @@ async fn wait_for_commits(
     let missed = |(topic, partition): Place, why| {
         let error = match why {
             NotCommitted::Failed => ErrorCode::KAFKA_STORAGE_ERROR,
+            NotCommitted::NotLeader => ErrorCode::NOT_LEADER_OR_FOLLOWER,
             NotCommitted::TimeOver => ErrorCode::REQUEST_TIMED_OUT,
         };
         let partition = &mut response.responses[topic].partition_responses[partition];

@@ -60,6 +60,9 @@ impl GroupPartition {
         let base_offset = {
             let state = self.state.lock();
             self.check_open(&state)?;
+            if context.leader_epoch < state.fence {
+                return Err(AppendError::NotLeader { partition: self.partition.clone() });
+            }
             if context.origin == Origin::Client
                 && let Some(duplicate) =
                     prepare::check_producer(&state.producers, &self.partition, &prepared.header, state.log_start)?

@@ -189,7 +189,22 @@ impl GroupPartition {
         let mut state = self.state.lock();
         let end = state.next_offset;
         state.epochs.assign(epoch, end);
+        state.fence = state.fence.max(epoch);
         Ok(())
+    }
+
+    /// See [`crate::PartitionLog::end_epoch`].
+    pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
+        self.core.check_alive()?;
+        let _order = self.appending.lock();
+        let mut state = self.state.lock();
+        state.fence = state.fence.max(LeaderEpoch(epoch.0.saturating_add(1)));
+        Ok(())
+    }
+
+    /// See [`crate::PartitionLog::end_with`]. Ends the whole group.
+    pub fn end_with(&self, reason: String) -> StorageError {
+        self.core.fail("trust", &self.core.folder, io::Error::other(format!("{}: {reason}", self.partition)))
     }
 
     /// OffsetForLeaderEpoch. See [`crate::PartitionLog::end_offset_for_epoch`].

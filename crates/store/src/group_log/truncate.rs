@@ -122,6 +122,7 @@ impl GroupLog {
                 making.state.log_start = making.state.log_start.min(end);
                 making.state.raise_log_start(old.log_start.min(end));
                 making.state.closed = old.closed;
+                making.state.fence = old.fence;
             }
         }
         Ok(states)

@@ -32,6 +32,9 @@ impl PartitionLog {
         let base_offset = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
+            if context.leader_epoch < state.fence {
+                return Err(AppendError::NotLeader { partition: self.partition.clone() });
+            }
             if context.origin == Origin::Client
                 && let Some(duplicate) =
                     prepare::check_producer(&state.producers, &self.partition, &prepared.header, state.log_start)?

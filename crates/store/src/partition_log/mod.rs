@@ -214,7 +214,22 @@ impl PartitionLog {
         let mut state = self.state.lock();
         let end = state.next_offset;
         state.epochs.begin(epoch, end);
+        state.fence = state.fence.max(epoch);
         Ok(())
+    }
+
+    /// This node does not lead in `epoch`: batches that would be stamped with it, or with an earlier one, are refused from now on.
+    pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
+        self.check_alive()?;
+        let _order = self.appending.lock();
+        let mut state = self.state.lock();
+        state.fence = state.fence.max(LeaderEpoch(epoch.0.saturating_add(1)));
+        Ok(())
+    }
+
+    /// Ends the log because what is known of it cannot be right; says so, and gives the error that appends get from now on.
+    pub fn end_with(&self, reason: String) -> StorageError {
+        self.fail("trust", &self.folder, std::io::Error::other(reason))
     }
 
     /// OffsetForLeaderEpoch: (largest epoch at or below the requested, its end offset). The current epoch ends at the

@@ -8,7 +8,7 @@ use super::epochs::Epochs;
 use super::flush::CheckpointEntry;
 use super::producers::Producers;
 use super::snapshots::Snapshots;
-use mainstem_types::Offset;
+use mainstem_types::{LeaderEpoch, Offset};
 
 /// Positions of batches that were appended last, for readers that follow the end.
 const RECENT: usize = 8;
@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) deleted_files: Vec<PathBuf>,
     pub(crate) deleted_due: Option<Duration>,
     pub(crate) closed: bool,
+    /// Leader epochs below have ended: nothing is stamped with them any more.
+    pub(crate) fence: LeaderEpoch,
     /// The topic was deleted: the folder goes.
     pub(crate) leaving: bool,
     /// Where the lowest cut was since the key index last asked; `i64::MAX`: there was none.
@@ -96,6 +98,7 @@ impl State {
             deleted_files: Vec::new(),
             deleted_due: None,
             closed: false,
+            fence: LeaderEpoch::NONE,
             leaving: false,
             keys_cut: Offset(i64::MAX),
             cuts: 0,

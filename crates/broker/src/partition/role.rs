@@ -1,0 +1,214 @@
+//! What a node is to a partition: leader, follower, or nothing; and what follows when that changes.
+//!
+//! The metadata says it ([`Partition::follow`]), on the controller thread alone. A leader takes records of clients and of coordinators. On a
+//! follower, and where nobody leads, they are refused, and so is who reads: whoever waits is told NOT_LEADER_OR_FOLLOWER.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+
+use mainstem_metadata::image::{NO_LEADER, PartitionImage};
+use mainstem_replica::{Event, EventError, Outcome, PositionsError, ReplicaSet, ReplicaSetState, Role};
+use mainstem_store::{Durability, LogEnds, StorageError, TopicLog};
+use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::Partition;
+use crate::commit_wait::{CommitFailed, CommitWaiters};
+use crate::space::Space;
+
+/// The start of a partition: what recovery and the metadata know.
+pub(crate) struct PartitionStart {
+    pub topic: Arc<str>,
+    pub topic_id: TopicId,
+    pub index: PartitionIndex,
+    pub node: NodeId,
+    /// From the checkpoint.
+    pub high_watermark: Option<Offset>,
+    pub space: Space,
+}
+
+impl Partition {
+    /// The partition as the log has it; [`Partition::follow`] then gives it its role.
+    pub(crate) fn new(log: TopicLog, start: PartitionStart) -> Arc<Partition> {
+        let positions = log.positions();
+        let state = ReplicaSetState {
+            local: start.node,
+            replicas: vec![start.node],
+            log_start: positions.log_start,
+            high_watermark: start.high_watermark.unwrap_or(positions.log_start),
+            log_end: positions.log_end,
+            acknowledged: log.ends().acknowledged,
+        };
+        // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between them.
+        let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
+        let partition = Arc::new(Partition {
+            topic: start.topic,
+            topic_id: start.topic_id,
+            index: start.index,
+            high_watermark: AtomicI64::new(replica.high_watermark().0),
+            replica: Mutex::new(replica),
+            leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            partition_epoch: AtomicI32::new(-1),
+            leads: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
+            space: start.space,
+            log,
+            commit_waiters: CommitWaiters::default(),
+            fetch_waiters: Arc::default(),
+        });
+        partition.listen_for_durability();
+        partition
+    }
+
+    fn listen_for_durability(self: &Arc<Self>) {
+        let partition: Weak<Partition> = Arc::downgrade(self);
+        self.log.set_durable_listener(Box::new(move |durable| {
+            let Some(partition) = partition.upgrade() else { return };
+            match durable {
+                Ok(_) => partition.acknowledged_end_moved(),
+                Err(error) => partition.failed(&error),
+            }
+        }));
+    }
+
+    /// Takes the role that the metadata gives this node. What is not newer than what is known changes nothing.
+    pub(crate) fn follow(&self, image: &PartitionImage, node: NodeId) {
+        if image.partition_epoch <= self.partition_epoch.load(Ordering::Relaxed) {
+            return;
+        }
+        self.partition_epoch.store(image.partition_epoch, Ordering::Relaxed);
+        let epoch = LeaderEpoch(image.leader_epoch);
+        let leads = image.leader == node.0;
+        // Under the log's own lock: nobody who read the epoch before appends after this.
+        let begun = match leads {
+            true => self.log.begin_epoch(epoch),
+            false => self.log.end_epoch(epoch),
+        };
+        if let Err(error) = begun {
+            return self.failed(&error);
+        }
+        let nodes = |list: &[i32]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+        let leader = Some(NodeId(image.leader)).filter(|leader| leader.0 != NO_LEADER);
+        if leads {
+            self.commit_waiters.reopen();
+        }
+        self.apply(Event::ReplicasChanged(nodes(&image.replicas)));
+        self.apply(Event::LeaderElected { leader, epoch, in_sync: nodes(&image.isr) });
+        self.leader_epoch.store(epoch.0, Ordering::Release);
+        self.leads.store(leads, Ordering::Release);
+        if !leads {
+            // Also who came between the end of the epoch and this.
+            self.commit_waiters.fail(CommitFailed::NotLeader);
+        }
+        self.fetch_waiters.wake_all();
+    }
+
+    /// What this node is to the partition.
+    pub fn role(&self) -> Role {
+        self.replica.lock().role()
+    }
+
+    /// Whether this node leads, and takes records.
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Acquire)
+    }
+
+    /// Tells the replica set what happened, and does what follows from it.
+    pub(super) fn apply(&self, event: Event) {
+        self.apply_locked(self.replica.lock(), event);
+    }
+
+    fn apply_locked(&self, mut replica: MutexGuard<'_, ReplicaSet>, event: Event) {
+        match replica.apply(event) {
+            Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
+                let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
+                drop(replica);
+                self.wake(Offset(before), to);
+            }
+            Ok(Outcome::Resigned { .. }) => {
+                self.leads.store(false, Ordering::Release);
+                drop(replica);
+                self.commit_waiters.fail(CommitFailed::NotLeader);
+                self.fetch_waiters.wake_all();
+            }
+            Ok(Outcome::HighWatermarkLowered { from, to }) => {
+                self.high_watermark.store(to.0, Ordering::SeqCst);
+                tracing::warn!(
+                    "{}-{}: records {to} to {from} were committed and are cut, as an unclean election demands",
+                    self.topic,
+                    self.index
+                );
+            }
+            Ok(Outcome::Nothing) => {}
+            // Two threads that moved the log start may arrive in the other order: the larger one counts.
+            Err(EventError::WentBack { .. }) => {}
+            Err(EventError::Order(error)) => {
+                drop(replica);
+                self.out_of_order(&error);
+            }
+            Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
+        }
+    }
+
+    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are taken in order.
+    pub(super) fn acknowledged_end_moved(&self) {
+        let replica = self.replica.lock();
+        let LogEnds { log_end, acknowledged } = self.log.ends();
+        self.apply_locked(replica, Event::LocalEnds { log_end, acknowledged });
+    }
+
+    fn wake(&self, before: Offset, high_watermark: Offset) {
+        self.commit_waiters.advance(high_watermark);
+        if high_watermark > before {
+            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least, and
+            // the woken fetch looks at what is really there.
+            self.fetch_waiters.wake(i64::MAX / 4);
+        }
+    }
+
+    pub(super) fn failed(&self, error: &StorageError) {
+        tracing::error!("{}-{} takes no more writes: {error}", self.topic, self.index);
+        self.close_waits();
+    }
+
+    /// The order of positions does not hold: nobody knows what may be shown or acknowledged, so the log ends here.
+    pub(super) fn out_of_order(&self, error: &PositionsError) {
+        self.failed(&self.log.end_with(error.to_string()));
+    }
+
+    /// The topic is gone, or this node's replica: whoever waits, and whoever still holds the partition, is told so.
+    pub(crate) fn was_deleted(&self) {
+        self.deleted.store(true, Ordering::SeqCst);
+        self.close_waits();
+    }
+
+    /// Ends all waits: the topic is deleted, the log failed, or the broker stops.
+    pub(crate) fn close_waits(&self) {
+        self.commit_waiters.fail(CommitFailed::Log);
+        self.fetch_waiters.wake_all();
+    }
+
+    pub(crate) fn set_config(&self, config: Arc<mainstem_store::LogConfig>) {
+        let durability = config.durability;
+        self.log.set_config(config);
+        self.acknowledged_end_moved();
+        if durability == Durability::Disk {
+            self.log.request_flush(self.log.log_end());
+        }
+    }
+
+    /// The topic's `min.insync.replicas`: with fewer, nothing is committed (KIP-966).
+    pub(crate) fn set_min_in_sync(&self, required: i32) {
+        self.apply(Event::MinInSyncChanged(required.max(1) as usize));
+    }
+
+    /// Retention moved the log start: the replica set follows.
+    pub(crate) fn log_start_moved(&self) {
+        self.apply(Event::LocalLogStart(self.log.log_start()));
+        self.fetch_waiters.changed();
+    }
+}
+
+#[cfg(test)]
+#[path = "role_tests.rs"]
+mod tests;

@@ -1,0 +1,242 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_kafka_wire::metadata_records::{MetadataRecord, PartitionChangeRecord};
+use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::image::ImageDelta;
+use mainstem_record::BatchBuilder;
+use mainstem_replica::EpochCheckError;
+use mainstem_store::{AppendError, Origin, StoreEnv};
+use mainstem_types::TimestampMs;
+
+use super::*;
+use crate::commit_wait::Commit;
+use crate::{Broker, Isolation};
+
+const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
+
+/// A broker, and a second node that only its metadata knows.
+struct Bed {
+    broker: Arc<Broker>,
+    offset: std::cell::Cell<i64>,
+}
+
+impl Bed {
+    fn new(layout: &str) -> Bed {
+        Bed::on(&MemFs::new(), layout)
+    }
+
+    fn on(fs: &MemFs, layout: &str) -> Bed {
+        let settings = [("node.id", "1"), ("listeners", "PLAINTEXT://127.0.0.1:19092"), ("mainstem.layout", layout)];
+        let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let config = BrokerConfig::parse(&properties).unwrap();
+        let clock = Arc::new(ManualClock::at(NOW));
+        let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
+        let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(broker.auto_create_topics(vec!["orders".to_owned()])), []);
+        Bed { broker, offset: std::cell::Cell::new(1 << 40) }
+    }
+
+    fn partition(&self) -> Arc<Partition> {
+        Arc::clone(&self.broker.topics().by_name("orders").unwrap().partitions[0])
+    }
+
+    /// The metadata changes, and the node follows it.
+    fn change(&self, change: impl FnOnce(&mut PartitionChangeRecord)) {
+        let state = &self.broker.state;
+        let mut image = (**state.image.load()).clone();
+        let mut record = PartitionChangeRecord {
+            topic_id: image.topic_id("orders").unwrap(),
+            partition_id: 0,
+            ..PartitionChangeRecord::default()
+        };
+        change(&mut record);
+        let mut delta = ImageDelta::default();
+        self.offset.set(self.offset.get() + 1);
+        let record = MetadataRecord::PartitionChange(record);
+        image.replay(&record, Offset(self.offset.get()), LeaderEpoch(9), &mut delta).unwrap();
+        state.follow(&image, &delta);
+    }
+
+    fn replicas(&self, replicas: &[i32], in_sync: &[i32]) {
+        self.change(|record| {
+            record.replicas = Some(replicas.to_vec());
+            record.isr = Some(in_sync.to_vec());
+        });
+    }
+
+    fn leader(&self, node: i32) {
+        self.change(|record| record.leader = node);
+    }
+}
+
+fn batch(value: &str) -> Bytes {
+    let mut builder = BatchBuilder::new();
+    builder.append(NOW, None, Some(value.as_bytes()), &[]);
+    Bytes::from(builder.build().unwrap())
+}
+
+fn append(partition: &Partition, value: &str) -> Result<Offset, AppendError> {
+    partition.append(&batch(value), Origin::Client, NOW, true).map(|appended| appended.next_offset())
+}
+
+fn outcome(commit: Commit) -> Option<Result<(), CommitFailed>> {
+    match commit {
+        Commit::Done => Some(Ok(())),
+        Commit::Waiting(mut receiver) => receiver.try_recv().ok(),
+    }
+}
+
+const LAYOUTS: [&str; 3] = ["partition", "topic", "shared"];
+
+#[test]
+fn what_other_replicas_do_not_have_is_neither_committed_nor_seen() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        append(&partition, "alone").unwrap();
+        assert_eq!(partition.high_watermark(), Offset(1));
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "both").unwrap();
+        let waits = partition.committed(end);
+        assert_eq!((partition.high_watermark(), outcome(waits)), (Offset(1), None));
+        let seen = partition.read(Offset(1), 1 << 20, true, Isolation::ReadUncommitted).unwrap();
+        assert_eq!(seen.reading.bytes, 0);
+        let waits = partition.committed(end);
+        bed.replicas(&[1, 2], &[1]);
+        assert_eq!((partition.high_watermark(), outcome(waits)), (end, Some(Ok(()))), "alone in sync again");
+    }
+}
+
+#[test]
+fn who_stops_leading_refuses_and_tells_whoever_waits_and_may_lead_again() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "one").unwrap();
+        let epoch = partition.leader_epoch();
+        let (waits, changes) = (partition.committed(end), partition.fetch_waiters().changes());
+        bed.leader(2);
+        assert_eq!(partition.role(), Role::Follower { leader: Some(NodeId(2)) });
+        assert_eq!(outcome(waits), Some(Err(CommitFailed::NotLeader)));
+        assert!(partition.fetch_waiters().changes() > changes, "who waits for records looks again");
+        assert!(matches!(append(&partition, "two"), Err(AppendError::NotLeader { .. })));
+        assert_eq!(outcome(partition.committed(end)), Some(Err(CommitFailed::NotLeader)));
+        assert_eq!(partition.check_leader_epoch(LeaderEpoch::NONE), Err(EpochCheckError::NotLeader));
+        let (given, current) = (epoch, LeaderEpoch(epoch.0 + 1));
+        assert_eq!(partition.check_leader_epoch(given), Err(EpochCheckError::Fenced { given, current }));
+        bed.leader(-1);
+        assert_eq!(partition.role(), Role::Follower { leader: None });
+        bed.change(|record| {
+            record.leader = 1;
+            record.isr = Some(vec![1]);
+        });
+        assert_eq!((partition.role(), partition.high_watermark()), (Role::Leader, end));
+        let end = append(&partition, "three").unwrap();
+        assert_eq!(outcome(partition.committed(end)), Some(Ok(())));
+        assert_eq!(partition.log().epoch_for_offset(Offset(1)), Some(LeaderEpoch(epoch.0 + 3)));
+    }
+}
+
+#[test]
+fn no_record_is_stamped_with_an_epoch_that_has_ended() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        let epoch = partition.leader_epoch();
+        bed.replicas(&[1, 2], &[1, 2]);
+        bed.leader(2);
+        // As a thread does that looked at the epoch before.
+        let context = mainstem_store::AppendContext {
+            origin: Origin::Client,
+            leader_epoch: epoch,
+            now: NOW,
+            zstd_allowed: true,
+            unpacked_bytes_max: usize::MAX,
+        };
+        let late = partition.log().append(&batch("late"), &context);
+        assert!(matches!(late, Err(AppendError::NotLeader { .. })), "{late:?}");
+        assert_eq!(partition.log().log_end(), Offset(0));
+    }
+}
+
+#[test]
+fn a_replica_that_was_given_to_others_goes_with_its_log() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "one").unwrap();
+        let waits = partition.committed(end);
+        bed.change(|record| {
+            record.replicas = Some(vec![2]);
+            record.isr = Some(vec![2]);
+            record.leader = 2;
+        });
+        assert!(bed.broker.topics().by_name("orders").unwrap().partitions.is_empty());
+        assert!(partition.is_deleted() && outcome(waits).is_some_and(|waited| waited.is_err()));
+        assert!(append(&partition, "two").is_err());
+        bed.change(|record| {
+            record.replicas = Some(vec![1]);
+            record.isr = Some(vec![1]);
+            record.leader = 1;
+        });
+        let again = bed.partition();
+        assert_eq!((again.role(), again.log().log_end()), (Role::Leader, Offset(0)), "it begins anew");
+    }
+}
+
+#[test]
+fn older_metadata_changes_nothing() {
+    let bed = Bed::new("partition");
+    let partition = bed.partition();
+    let image = bed.broker.state.image.load().topic("orders").unwrap().partitions[&0].clone();
+    bed.replicas(&[1, 2], &[1, 2]);
+    bed.leader(2);
+    partition.follow(&image, NodeId(1));
+    assert_eq!(partition.role(), Role::Follower { leader: Some(NodeId(2)) });
+}
+
+#[test]
+fn after_a_start_one_replica_commits_by_its_election_and_two_wait_for_each_other() {
+    for layout in LAYOUTS {
+        let fs = MemFs::new();
+        let bed = Bed::on(&fs, layout);
+        append(&bed.partition(), "one").unwrap();
+        append(&bed.partition(), "two").unwrap();
+        let crashed = fs.crash(mainstem_env::CrashPolicy::Everything);
+        let bed = Bed::on(&crashed, layout);
+        assert_eq!(bed.partition().high_watermark(), Offset(2));
+        let log = bed.partition().log().clone();
+        let start = PartitionStart {
+            topic: "orders".into(),
+            topic_id: TopicId::ZERO,
+            index: PartitionIndex(0),
+            node: NodeId(1),
+            high_watermark: Some(Offset(1)),
+            space: bed.broker.state.space.clone(),
+        };
+        let partition = Partition::new(log, start);
+        assert_eq!((partition.role(), partition.leads()), (Role::Follower { leader: None }, false));
+        assert_eq!(partition.high_watermark(), Offset(1), "as the checkpoint says");
+    }
+}
+
+#[test]
+fn a_violation_of_the_order_ends_the_log_and_is_said() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        let end = append(&partition, "one").unwrap();
+        partition.high_watermark.store(end.0 + 5, Ordering::SeqCst);
+        let positions = partition.positions();
+        assert!(positions.high_watermark <= positions.log_end, "{positions:?}");
+        let failure = partition.log().failure().unwrap().to_string();
+        assert!(failure.contains("high watermark 6 ≤ log end 1"), "{failure}");
+        assert!(append(&partition, "two").is_err());
+    }
+}
