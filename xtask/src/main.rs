@@ -4,10 +4,12 @@
 //! `cargo xtask test` runs every test, real clients included (see [`mod@test`]);
 //! `cargo xtask fuzz` runs the fuzz targets (see [`test::fuzz`]);
 //! `cargo xtask bench` compares Mainstem with a real Kafka and with the limit of the machine (see [`bench`]).
+//! `cargo xtask sim` runs the deterministic simulation (see [`sim`]).
 //! The exit code is 0 when nothing was found and every test passed, else 1; 2 for a wrong command line.
 
 mod bench;
 mod command;
+mod sim;
 mod test;
 mod tidy;
 
@@ -31,6 +33,7 @@ cargo xtask bench                      measure Mainstem, a real Kafka and the li
     --no-kafka                         do not start Kafka
     --binary FILE                      measure this binary instead of a release build
     --set KEY=VALUE                    a setting of Mainstem's broker, for example mainstem.layout=shared
+cargo xtask sim [--seeds N]            simulate a cluster, N seeds (1000); `cargo xtask sim --help` has more
 cargo xtask prepare [NAME…]            fetch what the client suites need, run nothing";
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("fuzz") => test::fuzz::run(rest),
         Some("bench") => bench::run(rest),
+        Some("sim") => sim::run(rest),
         Some("prepare") => test::prepare_only(rest),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");

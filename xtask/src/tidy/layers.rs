@@ -66,6 +66,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("mainstem-charts", &[]),
     (
+        // The simulation plays the broker: it drives the state machines and the store from above.
+        "mainstem-sim",
+        &[
+            "mainstem-store",
+            "mainstem-metadata",
+            "mainstem-coordinator",
+            "mainstem-replica",
+            "mainstem-record",
+            "mainstem-kafka-wire",
+            "mainstem-env",
+            "mainstem-types",
+        ],
+    ),
+    (
         "mainstem",
         &[
             "mainstem-broker",

@@ -62,3 +62,14 @@ fn a_log_can_begin_anew_above_its_end() {
     log.close().unwrap();
     expect_filled(&open(&fs, clean(), small()).0, 1000..1020);
 }
+
+/// KAFKA-10706, found by the simulation: the follower cut to its own end and asked again, for ever.
+#[test]
+fn a_cut_at_the_log_end_forgets_an_epoch_without_records() {
+    let (_, log) = create(small());
+    put(&log, &["a", "b"]);
+    let before = log.latest_epoch();
+    log.begin_epoch(LeaderEpoch(9)).unwrap();
+    assert_eq!(log.truncate_to(Offset(2)).unwrap(), Offset(2));
+    assert_eq!(log.latest_epoch(), before);
+}
