@@ -163,7 +163,8 @@ impl Journal {
         self.failure.get().cloned()
     }
 
-    /// The first half of [`Journal::close`] for an owner that syncs the whole file system: refuses appends, and writes what is in memory alone.
+    /// The first half of [`Journal::close`] for an owner that syncs the whole file system: refuses appends, and writes
+    /// what is in memory alone.
     pub fn begin_close(&self) -> Result<(), CloseError> {
         let mut state = self.state.lock();
         state.closed = true;

@@ -209,7 +209,8 @@ impl PartitionLog {
         })
     }
 
-    /// Writes `leader-epoch-checkpoint` under another name, not durably, if it is not up to date: for [`PartitionLog::publish_epochs`].
+    /// Writes `leader-epoch-checkpoint` under another name, not durably, if it is not up to date: for
+    /// [`PartitionLog::publish_epochs`].
     fn stage_epochs(&self) -> Result<(), StorageError> {
         let bytes = {
             let state = self.state.lock();
@@ -277,7 +278,8 @@ impl PartitionLog {
         if self.begin_close(false)? { self.end_close(false) } else { Ok(()) }
     }
 
-    /// The first half of a close: refuses appends and reads from now on, and writes everything that is to be durable. `false`: it was closed
+    /// The first half of a close: refuses appends and reads from now on, and writes everything that is to be durable.
+    /// `false`: it was closed
     /// before. `to_be_synced`: the owner will sync the file system before [`PartitionLog::end_close`].
     pub(crate) fn begin_close(&self, to_be_synced: bool) -> Result<bool, StorageError> {
         let _files = self.replacing.lock();
@@ -296,7 +298,8 @@ impl PartitionLog {
         Ok(true)
     }
 
-    /// The second half. `synced`: the file system was synced since the first one; new names are durable only with its next sync.
+    /// The second half. `synced`: the file system was synced since the first one; new names are durable only with its
+    /// next sync.
     pub(crate) fn end_close(&self, synced: bool) -> Result<(), StorageError> {
         let _files = self.replacing.lock();
         let _order = self.appending.lock();

@@ -218,7 +218,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// This node does not lead in `epoch`: batches that would be stamped with it, or with an earlier one, are refused from now on.
+    /// This node does not lead in `epoch`: batches that would be stamped with it, or with an earlier one, are refused
+    /// from now on.
     pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.check_alive()?;
         let _order = self.appending.lock();
@@ -227,7 +228,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Ends the log because what is known of it cannot be right; says so, and gives the error that appends get from now on.
+    /// Ends the log because what is known of it cannot be right; says so, and gives the error that appends get from
+    /// now on.
     pub fn end_with(&self, reason: String) -> StorageError {
         self.fail("trust", &self.folder, std::io::Error::other(reason))
     }
