@@ -163,7 +163,8 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
 }
 
 impl Shared {
-    /// The due log with the largest dirty share that no thread compacts; it is the caller's until [`Shared::give_back`].
+    /// The due log with the largest dirty share that no thread compacts; it is the caller's until
+    /// [`Shared::give_back`].
     fn take_due(&self, state: &State) -> Option<Arc<Partition>> {
         loop {
             let partition = self.most_due(state)?;

@@ -44,8 +44,9 @@ pub trait File: Send + Sync + Debug {
     /// As [`File::sync_data`], with all metadata.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Makes everything durable that was written to the file system of this file, or named in it, by anybody. `false`: the system cannot, or would
-    /// not tell of an error; then nothing is known. An error may be of any file, and of any time since this one was opened.
+    /// Makes everything durable that was written to the file system of this file, or named in it, by anybody. `false`:
+    /// the system cannot, or would not tell of an error; then nothing is known. An error may be of any file, and of any
+    /// time since this one was opened.
     fn sync_file_system(&self) -> io::Result<bool> {
         Ok(false)
     }

@@ -30,8 +30,8 @@ impl Signal {
         self.asked.lock().stop
     }
 
-    /// Sleeps until another thread wakes this one or asks it to stop, at most for `limit`. A wake that came before counts.
-    /// Says whether to stop.
+    /// Sleeps until another thread wakes this one or asks it to stop, at most for `limit`. A wake that came before
+    /// counts. Says whether to stop.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut asked = self.asked.lock();
         if !asked.stop && !asked.wake {

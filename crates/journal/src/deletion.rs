@@ -68,8 +68,8 @@ impl Journal {
         segments.sort_by_key(|segment| segment.base);
     }
 
-    /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where no request waits. What
-    /// fails is tried again by the next call.
+    /// Unlinks the files of deleted segments and says how many. Slow for large files: call it where no request waits.
+    /// What fails is tried again by the next call.
     pub fn remove_deleted(&self) -> Result<usize, DeleteError> {
         self.remove_deleted_while(&|| true)
     }

@@ -100,8 +100,8 @@ impl ProducerEpoch {
 impl TimestampMs {
     pub const NONE: TimestampMs = TimestampMs(-1);
 
-    /// The unit that the number seems to have, where that is not milliseconds: read in that unit it is a time between twenty years ago and
-    /// tomorrow, which as milliseconds it is not.
+    /// The unit that the number seems to have, where that is not milliseconds: read in that unit it is a time between
+    /// twenty years ago and tomorrow, which as milliseconds it is not.
     pub fn other_unit(self, now: TimestampMs) -> Option<&'static str> {
         const DAY_MS: i64 = 86_400_000;
         let is_likely = |time: i64| (now.0 - 20 * 365 * DAY_MS..=now.0 + DAY_MS).contains(&time);

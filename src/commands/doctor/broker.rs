@@ -87,8 +87,8 @@ pub(super) async fn look(cluster: &ClusterOptions) -> Vec<Check> {
     checks
 }
 
-/// Whether the newest timestamp of each partition is one in milliseconds. Nothing where that cannot be known: an old Kafka, or a partition
-/// without a leader, which was said already.
+/// Whether the newest timestamp of each partition is one in milliseconds. Nothing where that cannot be known: an old
+/// Kafka, or a partition without a leader, which was said already.
 async fn timestamps(client: &Client) -> Option<Check> {
     let topics = client.list_topics(false).await.ok()?;
     let partitions = topics.iter().flat_map(|topic| {

@@ -43,8 +43,8 @@ pub(super) fn start_writeback(file: BorrowedFd<'_>, position: u64, len: u64) -> 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Since this version every file system's own errors are told, too ("vfs: make sync_filesystem return errors from ->sync_fs"); those of single files
-/// since 5.8.
+/// Since this version every file system's own errors are told, too ("vfs: make sync_filesystem return errors from
+/// ->sync_fs"); those of single files since 5.8.
 const SYNCFS_TELLS_ERRORS_SINCE: (u32, u32) = (5, 17);
 
 pub(super) fn sync_file_system(file: BorrowedFd<'_>) -> io::Result<bool> {

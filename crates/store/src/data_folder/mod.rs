@@ -41,7 +41,8 @@ use crate::small_file;
 use crate::store_env::StoreEnv;
 
 const META_PROPERTIES: &str = "meta.properties";
-/// So many logs are closed with one sync of the whole file system, which may be others', too: fewer are synced each by itself.
+/// So many logs are closed with one sync of the whole file system, which may be others', too: fewer are synced each by
+/// itself.
 const SYNC_AT_ONCE_LOGS: usize = 64;
 
 /// An open data folder. Dropping it without [`DataFolder::close`] leaves it as a crash would.
@@ -225,7 +226,8 @@ impl DataFolder {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Closes logs; many of them with one sync of the file system between the two halves of each close. `true`: another one is needed for names.
+    /// Closes logs; many of them with one sync of the file system between the two halves of each close. `true`: another
+    /// one is needed for names.
     fn close_logs(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> (Vec<Result<(), StorageError>>, bool) {
         if logs.len() < SYNC_AT_ONCE_LOGS {
             return (parallel::map(logs, |(log, _)| log.close()), false);
