@@ -64,7 +64,7 @@ fn wait_for_records(address: &str) {
     };
     let deadline = Instant::now() + support::PATIENCE;
     loop {
-        let topic = found(&["topic", "list"])[0]["name"].as_str().map(str::to_owned);
+        let topic = found(&["topic", "list"])[0]["topic"].as_str().map(str::to_owned);
         if topic.is_some_and(|topic| has_records(&found(&["topic", "offsets", &topic]))) {
             return;
         }
