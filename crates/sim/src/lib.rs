@@ -7,11 +7,10 @@
 //! the controller's elections (by Kafka's rules).
 //!
 //! What is guaranteed:
-//! - The same [`Scenario`] gives the same trace, byte for byte. Nothing reads a clock, a thread id, or the
-//! order of a hash map.
-//! - Every fault and every client operation is an item of the scenario with a number. A run with fewer items is
-//! a run of
-//!   the same seed: that is how [`shrink`] makes a failing run small.
+//! - The same [`Scenario`] gives the same trace, byte for byte. Nothing reads a clock, a thread id, or the order of
+//!   a hash map.
+//! - Every fault and every client operation is an item of the scenario with a number. A run with fewer items is a
+//!   run of the same seed: that is how [`shrink`] makes a failing run small.
 //! - Each file in [`invariants`] holds one rule. Every fact that a node states is shown to every rule at once, so a
 //!   violation is found at the step that caused it.
 //!
