@@ -118,6 +118,10 @@ async fn poll(port: u16, wait_ms: i32, counts: &Counts) -> Result<(), Box<dyn Er
         if response.error_code != 0 {
             return Err(format!("error {}", response.error_code).into());
         }
+        if response.session_id == 0 {
+            // There is no room for a session, for example right after an earlier run: the next fetch names its partition again.
+            continue;
+        }
         request.topics.clear();
         request.session_id = response.session_id;
         request.session_epoch += 1;
