@@ -1,7 +1,7 @@
 //! Replies that wait until a record is committed: below the high watermark of its partition.
 //!
-//! The thread that advances the high watermark wakes waiters in batches, in the order of their offsets. A partition without
-//! waiters costs one relaxed load.
+//! The thread that advances the high watermark wakes waiters in batches, in the order of their offsets. A partition
+//! without waiters costs one relaxed load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,7 +97,8 @@ impl CommitWaiters {
         }
     }
 
-    /// Nobody who waits will be told of a commit. A failed log stays so; who leads again begins anew ([`CommitWaiters::reopen`]).
+    /// Nobody who waits will be told of a commit. A failed log stays so; who leads again begins anew
+    /// ([`CommitWaiters::reopen`]).
     pub fn fail(&self, reason: CommitFailed) {
         let mut waiters = self.waiters.lock();
         if waiters.failed != Some(CommitFailed::Log) {

@@ -212,8 +212,9 @@ impl Partition {
         }
     }
 
-    /// The log start may pass a high watermark that was read before, and a cut moves both ends down, one after the other. Read in the order
-    /// in which they bound each other, with the lock that a cut takes, they are in order; or something is wrong, and the log ends.
+    /// The log start may pass a high watermark that was read before, and a cut moves both ends down, one after the
+    /// other. Read in the order in which they bound each other, with the lock that a cut takes, they are in order; or
+    /// something is wrong, and the log ends.
     #[cold]
     fn settled_positions(&self) -> PartitionPositions {
         let replica = self.replica.lock();

@@ -3,28 +3,19 @@
 //! A segment leaves the journal at once; its file is renamed to `<name>.deleted`, and unlinked by
 //! [`Journal::remove_deleted`] or the next [`Journal::open`]. Readers that hold the file can continue to read it.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
 use crate::segment::Segment;
 use crate::{DeleteError, Journal, Location, SegmentBase, TruncateError};
-
-/// What follows the name of a file that is to be unlinked.
-pub(crate) const DELETED_SUFFIX: &str = ".deleted";
 
 /// The segments that one call deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeletedSegments {
     pub bases: Vec<SegmentBase>,
     pub bytes: u64,
-}
-
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 impl Journal {

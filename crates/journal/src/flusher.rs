@@ -1,7 +1,7 @@
 //! The threads that make journals durable.
 //!
-//! A journal is in the queue at most once. One later sync serves all requests that arrive while a sync runs. The number of
-//! journals therefore bounds the queue, and one `fdatasync` serves all waiting requests (group commit).
+//! A journal is in the queue at most once. One later sync serves all requests that arrive while a sync runs. The number
+//! of journals therefore bounds the queue, and one `fdatasync` serves all waiting requests (group commit).
 //!
 //! ```text
 //!            request                 thread takes it
@@ -55,8 +55,8 @@ impl Flusher {
         Ok(flusher)
     }
 
-    /// Asks for everything before `up_to` to become durable. `true`: it is already, and there will be no report. `false`:
-    /// the journal's observer is told later, so register who waits before the call.
+    /// Asks for everything before `up_to` to become durable. `true`: it is already, and there will be no report.
+    /// `false`: the journal's observer is told later, so register who waits before the call.
     pub fn request(&self, journal: &Arc<Journal>, up_to: Location) -> bool {
         if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
             return true;

@@ -69,6 +69,7 @@
 
 mod append;
 mod budget;
+mod deleted_names;
 mod deletion;
 mod error;
 mod flush;

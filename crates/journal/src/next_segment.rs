@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use mainstem_env::{File, OpenOptions, Worker};
 use parking_lot::{Condvar, Mutex};
 
-use crate::deletion::DELETED_SUFFIX;
+use crate::deleted_names::DELETED_SUFFIX;
 use crate::journal::AppendState;
 use crate::{Journal, SegmentBase};
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use mainstem_env::{Fs, OpenOptions};
 
-use crate::deletion::{DELETED_SUFFIX, with_suffix};
+use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
 use crate::next_segment::prepared_name;
 use crate::scan::scan_segment;
 use crate::segment::Segment;

@@ -119,7 +119,8 @@ async fn poll(port: u16, wait_ms: i32, counts: &Counts) -> Result<(), Box<dyn Er
             return Err(format!("error {}", response.error_code).into());
         }
         if response.session_id == 0 {
-            // There is no room for a session, for example right after an earlier run: the next fetch names its partition again.
+            // There is no room for a session, for example right after an earlier run: the next fetch names its
+            // partition again.
             continue;
         }
         request.topics.clear();

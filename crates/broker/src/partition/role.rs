@@ -1,7 +1,8 @@
 //! What a node is to a partition: leader, follower, or nothing; and what follows when that changes.
 //!
-//! The metadata says it ([`Partition::follow`]), on the controller thread alone. A leader takes records of clients and of coordinators. On a
-//! follower, and where nobody leads, they are refused, and so is who reads: whoever waits is told NOT_LEADER_OR_FOLLOWER.
+//! The metadata says it ([`Partition::follow`]), on the controller thread alone. A leader takes records of clients and
+//! of coordinators. On a follower, and where nobody leads, they are refused, and so is who reads: whoever waits is told
+//! NOT_LEADER_OR_FOLLOWER.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
@@ -150,7 +151,8 @@ impl Partition {
         }
     }
 
-    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are taken in order.
+    /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are
+    /// taken in order.
     pub(super) fn acknowledged_end_moved(&self) {
         let replica = self.replica.lock();
         let LogEnds { log_end, acknowledged } = self.log.ends();
@@ -160,8 +162,8 @@ impl Partition {
     fn wake(&self, before: Offset, high_watermark: Offset) {
         self.commit_waiters.advance(high_watermark);
         if high_watermark > before {
-            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least, and
-            // the woken fetch looks at what is really there.
+            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least,
+            // and the woken fetch looks at what is really there.
             self.fetch_waiters.wake(i64::MAX / 4);
         }
     }

@@ -72,7 +72,8 @@ pub struct FetchPlan {
     /// What to look at first.
     pub partitions: Vec<(PartitionKey, Wanted)>,
     /// What an earlier fetch of the session left behind, if it still stands for all of its partitions. It counts what
-    /// is appended since before the partitions were chosen: no fetch misses what comes to a partition that was not chosen.
+    /// is appended since before the partitions were chosen: no fetch misses what comes to a partition that was not
+    /// chosen.
     pub wait: Option<PlannedWait>,
     kind: Kind,
 }

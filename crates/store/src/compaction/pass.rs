@@ -50,8 +50,8 @@ impl PartitionLog {
     /// ([`PartitionLog::checkpointed_end`]) reaches and the memory suffices. [`Compaction::to`] says how far that was;
     /// [`crate::DataFolder::write_checkpoint_of`] makes it durable.
     ///
-    /// Takes long; call it where no request waits. A crash, an error or a stop in the middle leaves a log that reads the
-    /// same.
+    /// Takes long; call it where no request waits. A crash, an error or a stop in the middle leaves a log that reads
+    /// the same.
     pub fn compact(
         &self,
         work: &Cleanable,

@@ -181,9 +181,9 @@ impl DataFolder {
     /// that are given. What they say of a folder whose log could not be opened stays, and so it does for a log that
     /// cannot be brought up to date: the others are written all the same, and the error tells.
     ///
-    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where no request waits, about
-    /// once a minute, and after log starts were raised. Give all logs that are open, with the metadata log. Groups
-    /// write their own checkpoints.
+    /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where no request waits,
+    /// about once a minute, and after log starts were raised. Give all logs that are open, with the metadata log.
+    /// Groups write their own checkpoints.
     pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
         let groups = self.checkpoint_groups();
         self.write_logs(logs)?;

@@ -1,0 +1,13 @@
+//! How files are named that are to be unlinked.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What follows the name of a file that is to be unlinked.
+pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
