@@ -26,6 +26,10 @@ use crate::fetch_wait::FetchWaiters;
 use crate::space::Space;
 pub(crate) use role::PartitionStart;
 
+/// Wakes every fetch that waits, where it is not known how many bytes became visible: records of several appends that
+/// were synced together. The woken fetch looks at what is really there.
+const UNKNOWN_BYTES: i64 = i64::MAX / 4;
+
 /// One partition that this node has a replica of.
 pub struct Partition {
     pub topic: Arc<str>,
@@ -118,7 +122,10 @@ impl Partition {
     fn log_end_moved(&self, end: Offset, bytes: usize) {
         let mut replica = self.replica.lock();
         let LogEnds { log_end, acknowledged } = self.log.ends();
+        // Records of earlier appends that become visible here: they are not among `bytes`.
+        let mut shows_earlier_ones = false;
         if log_end > replica.log_end() {
+            shows_earlier_ones = replica.high_watermark() < replica.log_end();
             match replica.local_ends(log_end, acknowledged) {
                 Ok(Outcome::HighWatermarkAdvanced { to }) => {
                     self.high_watermark.store(to.0, Ordering::SeqCst);
@@ -136,7 +143,9 @@ impl Partition {
         } else {
             drop(replica);
         }
-        if self.high_watermark() >= end {
+        if shows_earlier_ones {
+            self.fetch_waiters.wake(UNKNOWN_BYTES);
+        } else if self.high_watermark() >= end {
             self.fetch_waiters.wake(bytes as i64);
         }
     }

@@ -13,7 +13,7 @@ use mainstem_store::{Durability, LogEnds, StorageError, TopicLog};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Partition;
+use super::{Partition, UNKNOWN_BYTES};
 use crate::commit_wait::{CommitFailed, CommitWaiters};
 use crate::space::Space;
 
@@ -162,9 +162,7 @@ impl Partition {
     fn wake(&self, before: Offset, high_watermark: Offset) {
         self.commit_waiters.advance(high_watermark);
         if high_watermark > before {
-            // Bytes are not known here for appends that were flushed together; a record counts as one byte at least,
-            // and the woken fetch looks at what is really there.
-            self.fetch_waiters.wake(i64::MAX / 4);
+            self.fetch_waiters.wake(UNKNOWN_BYTES);
         }
     }
 

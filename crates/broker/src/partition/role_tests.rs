@@ -13,12 +13,14 @@ use mainstem_types::TimestampMs;
 
 use super::*;
 use crate::commit_wait::Commit;
+use crate::fetch_wait::FetchWait;
 use crate::{Broker, Isolation};
 
 const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
 
 /// A broker, and a second node that only its metadata knows.
 struct Bed {
+    env: Arc<StoreEnv>,
     broker: Arc<Broker>,
     offset: std::cell::Cell<i64>,
 }
@@ -29,15 +31,24 @@ impl Bed {
     }
 
     fn on(fs: &MemFs, layout: &str) -> Bed {
-        let settings = [("node.id", "1"), ("listeners", "PLAINTEXT://127.0.0.1:19092"), ("mainstem.layout", layout)];
+        Bed::with(fs, layout, "os")
+    }
+
+    fn with(fs: &MemFs, layout: &str, durability: &str) -> Bed {
+        let settings = [
+            ("node.id", "1"),
+            ("listeners", "PLAINTEXT://127.0.0.1:19092"),
+            ("mainstem.layout", layout),
+            ("mainstem.durability", durability),
+        ];
         let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         let config = BrokerConfig::parse(&properties).unwrap();
         let clock = Arc::new(ManualClock::at(NOW));
         let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
-        let (broker, _) = Broker::start(env, Path::new("/data"), config).unwrap();
+        let (broker, _) = Broker::start(Arc::clone(&env), Path::new("/data"), config).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(broker.auto_create_topics(vec!["orders".to_owned()])), []);
-        Bed { broker, offset: std::cell::Cell::new(1 << 40) }
+        Bed { env, broker, offset: std::cell::Cell::new(1 << 40) }
     }
 
     fn partition(&self) -> Arc<Partition> {
@@ -238,5 +249,28 @@ fn a_violation_of_the_order_ends_the_log_and_is_said() {
         let failure = partition.log().failure().unwrap().to_string();
         assert!(failure.contains("high watermark 6 ≤ log end 1"), "{failure}");
         assert!(append(&partition, "two").is_err());
+    }
+}
+
+/// Whether a fetch that waits was woken.
+fn is_woken(wait: &FetchWait) -> bool {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::pin!(wait.wait()).poll(&mut context).is_ready()
+}
+
+#[test]
+fn an_append_that_makes_earlier_records_visible_wakes_the_fetches_that_wait_for_them() {
+    for layout in LAYOUTS {
+        let bed = Bed::with(&MemFs::new(), layout, "disk");
+        let partition = bed.partition();
+        let end = append(&partition, "earlier").unwrap();
+        let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
+        wait.expect_bytes(1);
+        assert_eq!((partition.high_watermark(), is_woken(&wait)), (Offset(0), false));
+        // The sync ends, and the next append comes before the partition is told.
+        partition.log().set_durable_listener(Box::new(|_| {}));
+        bed.env.run_pending_flushes();
+        append(&partition, "later").unwrap();
+        assert_eq!((partition.high_watermark(), is_woken(&wait)), (end, true), "{layout}");
     }
 }
