@@ -134,6 +134,8 @@ impl Partition {
             }
             Ok(Outcome::HighWatermarkLowered { from, to }) => {
                 self.high_watermark.store(to.0, Ordering::SeqCst);
+                drop(replica);
+                self.fetch_waiters.wake_all();
                 tracing::warn!(
                     "{}-{}: records {to} to {from} were committed and are cut, as an unclean election demands",
                     self.topic,

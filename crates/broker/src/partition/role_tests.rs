@@ -274,3 +274,18 @@ fn an_append_that_makes_earlier_records_visible_wakes_the_fetches_that_wait_for_
         assert_eq!((partition.high_watermark(), is_woken(&wait)), (end, true), "{layout}");
     }
 }
+
+#[test]
+fn a_cut_of_committed_records_wakes_the_fetches_that_wait() {
+    let bed = Bed::new("partition");
+    let partition = bed.partition();
+    append(&partition, "one").unwrap();
+    bed.replicas(&[1, 2], &[1, 2]);
+    bed.leader(2);
+    let wait = FetchWait::register(vec![Arc::clone(partition.fetch_waiters())]);
+    wait.expect_bytes(1);
+    let changes = partition.fetch_waiters().changes();
+    partition.apply(Event::LocalTruncated(Offset(0)));
+    assert_eq!(partition.high_watermark(), Offset(0));
+    assert!(partition.fetch_waiters().changes() > changes && is_woken(&wait));
+}
