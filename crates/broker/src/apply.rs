@@ -62,6 +62,8 @@ impl State {
             let (index, epoch) = (PartitionIndex(*index), LeaderEpoch(state.leader_epoch));
             match served.and_then(|served| served.partition(index)).filter(|_| state.leader == self.node.0) {
                 Some(partition) => self.consumer_groups.partition_elected(partition, epoch),
+                // Its log could not be created yet. The same epoch loads it as soon as it exists.
+                None if state.leader == self.node.0 => self.consumer_groups.partition_resigned(index, None),
                 None => self.consumer_groups.partition_resigned(index, Some(epoch)),
             }
         }

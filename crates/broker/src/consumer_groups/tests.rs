@@ -6,8 +6,9 @@ use std::path::Path;
 use mainstem_coordinator::{
     CommitPartition, CommitTopic, CommittedTopic, FetchTopic, JoinProtocol, OffsetCommitRequest, OffsetFetchRequest,
 };
-use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_env::{Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::image::ImageDelta;
 use mainstem_store::StoreEnv;
 use mainstem_types::{CONSUMER_OFFSETS_TOPIC, Offset, TimestampMs, TopicId};
 
@@ -22,20 +23,29 @@ struct Bed {
     runtime: tokio::runtime::Runtime,
 }
 
+fn start(fs: &MemFs, durability: &str) -> (Arc<StoreEnv>, Arc<Broker>, tokio::runtime::Runtime) {
+    let settings = [
+        ("node.id", "1"),
+        ("listeners", "PLAINTEXT://127.0.0.1:19092"),
+        ("offsets.topic.num.partitions", "1"),
+        ("mainstem.durability", durability),
+    ];
+    let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let config = BrokerConfig::parse(&properties).unwrap();
+    let clock = Arc::new(ManualClock::at(TimestampMs(1_790_000_000_000)));
+    let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
+    let (broker, _) = Broker::start(Arc::clone(&env), Path::new("/data"), config).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    (env, broker, runtime)
+}
+
 impl Bed {
     fn new(durability: &str) -> Bed {
-        let settings = [
-            ("node.id", "1"),
-            ("listeners", "PLAINTEXT://127.0.0.1:19092"),
-            ("offsets.topic.num.partitions", "1"),
-            ("mainstem.durability", durability),
-        ];
-        let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let config = BrokerConfig::parse(&properties).unwrap();
-        let clock = Arc::new(ManualClock::at(TimestampMs(1_790_000_000_000)));
-        let env = StoreEnv::new(Arc::new(MemFs::new()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
-        let (broker, _) = Broker::start(Arc::clone(&env), Path::new("/data"), config).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        Bed::on(&MemFs::new(), durability)
+    }
+
+    fn on(fs: &MemFs, durability: &str) -> Bed {
+        let (env, broker, runtime) = start(fs, durability);
         runtime.block_on(broker.create_offsets_topic()).unwrap();
         let partition = broker.topics().by_name(CONSUMER_OFFSETS_TOPIC).unwrap().partitions[0].clone();
         Bed { env, broker, partition, runtime }
@@ -219,4 +229,22 @@ fn a_shard_that_ends_while_its_log_is_read_stays_ended() {
     load::replay(&shard).unwrap();
     shard.loaded(now);
     assert_eq!(shard.look(now, |machine| machine.list_groups(&[], &[])), Err(GroupError::NotCoordinator));
+}
+
+#[test]
+fn a_partition_that_could_not_be_created_at_first_is_loaded_in_the_same_epoch_when_it_exists() {
+    let fs = MemFs::new();
+    let (_env, broker, runtime) = start(&fs, "os");
+    fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on(CONSUMER_OFFSETS_TOPIC).with(FaultAction::NoSpace).and_later());
+    runtime.block_on(broker.create_offsets_topic()).unwrap();
+    assert!(broker.topics().by_name(CONSUMER_OFFSETS_TOPIC).is_none(), "nothing is served");
+    fs.clear_faults();
+    let image = broker.state.image.load_full();
+    let mut delta = ImageDelta::default();
+    delta.topics_created.insert(image.topic_id(CONSUMER_OFFSETS_TOPIC).unwrap());
+    broker.state.follow(&image, &delta);
+    assert_eq!(broker.topics().by_name(CONSUMER_OFFSETS_TOPIC).unwrap().partitions.len(), 1);
+    assert_eq!(broker.consumer_groups().list(&[], &[]), Ok(vec![]));
+    assert!(broker.consumer_groups().shard("g").is_ok(), "the partition has its coordinator");
+    broker.shutdown();
 }
