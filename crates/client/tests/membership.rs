@@ -108,6 +108,28 @@ async fn what_passes_while_a_member_joins_is_waited_out() {
     assert_eq!(member.join().await.unwrap().len(), 3);
 }
 
+/// Other members may take as long as they are allowed to, and a generation may end before it has begun.
+#[tokio::test]
+async fn a_rebalance_may_last_longer_than_failures_are_waited_out() {
+    let broker = FakeBroker::start().await;
+    client_of(&broker).await;
+    let mut config = ClientConfig::new(&broker.address);
+    config.retry_timeout = Duration::from_millis(200);
+    let client = Client::connect(config).await.unwrap();
+    broker.trouble(ApiKey::JOIN_GROUP, Trouble::Silence);
+    for _ in 0..8 {
+        broker.trouble(ApiKey::SYNC_GROUP, Trouble::Code(ErrorCode::REBALANCE_IN_PROGRESS));
+    }
+    let config = MembershipConfig::new("workers", vec!["orders".to_owned()]);
+    let mut member = client.membership(MembershipConfig { rebalance_timeout: Duration::ZERO, ..config });
+    assert_eq!(member.join().await.unwrap().len(), 3);
+    for _ in 0..8 {
+        broker.trouble(ApiKey::JOIN_GROUP, Trouble::Code(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+    }
+    let failed = member.join().await.unwrap_err();
+    assert_eq!(failed.code(), Some(ErrorCode::COORDINATOR_NOT_AVAILABLE), "failures use up the time");
+}
+
 #[tokio::test]
 async fn what_does_not_pass_is_told() {
     let broker = FakeBroker::start().await;

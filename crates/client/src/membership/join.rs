@@ -42,7 +42,7 @@ impl Membership {
     ///
     /// # Errors
     /// What another attempt does not mend: FENCED_INSTANCE_ID, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and
-    /// errors that should pass and did not within `retry_timeout`.
+    /// errors that should pass and did not within `retry_timeout`. The time that a rebalance takes does not count.
     pub async fn join(&mut self) -> Result<BTreeMap<TopicPartition, Option<CommittedOffset>>, ClientError> {
         if self.change() == Some(MembershipChange::Lost) {
             self.identity = Identity::none();
@@ -50,9 +50,10 @@ impl Membership {
         // The join itself keeps the session alive.
         self.heartbeats = None;
         self.assigned.clear();
-        let mut attempts = Attempts::new(self.client.config());
+        // Since the first of the failures that followed each other.
+        let mut failing = None;
         loop {
-            let error = match self.join_once().await {
+            let error = match self.join_once(&mut failing).await {
                 Ok(assigned) => {
                     self.assigned = assigned;
                     break;
@@ -64,12 +65,17 @@ impl Membership {
                 Some(ErrorCode::MEMBER_ID_REQUIRED) => continue,
                 Some(ErrorCode::FENCED_INSTANCE_ID) => return Err(error),
                 // The others go on without this member, or another generation has begun.
-                Some(ErrorCode::REBALANCE_IN_PROGRESS) => {}
+                Some(ErrorCode::REBALANCE_IN_PROGRESS) => failing = None,
+                // Other members took long. A new connection asks the coordinator first: a dead one is a failure there.
+                _ if is_late(&error) => {
+                    self.link.forget().await;
+                    failing = None;
+                }
                 _ if is_lost(&error) => self.identity = Identity::none(),
                 _ if self.link.doubt(&error).await || error.is_retriable() => {}
                 _ => return Err(error),
             }
-            if !attempts.wait().await {
+            if !failing.get_or_insert_with(|| Attempts::new(self.client.config())).wait().await {
                 return Err(error);
             }
         }
@@ -83,8 +89,9 @@ impl Membership {
         Ok(self.assigned.iter().map(|partition| (partition.clone(), offsets.remove(partition))).collect())
     }
 
-    async fn join_once(&mut self) -> Result<Vec<TopicPartition>, ClientError> {
+    async fn join_once(&mut self, failing: &mut Option<Attempts>) -> Result<Vec<TopicPartition>, ClientError> {
         let joined = self.ask_to_join().await?;
+        *failing = None;
         let assignments = match &joined.members {
             Some(members) => self.assign(&joined.protocol, members).await?,
             None => Vec::new(),
@@ -188,6 +195,11 @@ impl Membership {
             code => Err(ClientError::of_broker("SyncGroup", format!("group {}", self.config.group), code, None)),
         }
     }
+}
+
+/// Whether the coordinator has not answered a request that waits for other members.
+fn is_late(error: &ClientError) -> bool {
+    matches!(error, ClientError::Timeout { api, .. } if ["JoinGroup", "SyncGroup"].contains(api))
 }
 
 fn ms(time: Duration) -> i32 {
