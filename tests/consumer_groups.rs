@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::commands::Broker;
+use support::commands::{Broker, read_line};
 use support::{Server, exit_code, mainstem, signal};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -126,6 +126,42 @@ fn processes_share_the_partitions_and_share_again_when_one_comes_or_goes() {
 
     assert_eq!((first.stop(), third.stop()), (vec![], vec![]));
     assert_eq!((describe(&broker)["state"].as_str(), committed(&broker)), (Some("Empty"), 18));
+}
+
+/// The reader of the output takes a few lines at a time until the group has changed: less than one answer of a broker.
+#[test]
+fn a_slow_reader_delays_no_rebalance_and_sees_no_record_twice() {
+    let broker = broker();
+    broker.run(&["topic", "create", "orders", "--partitions", "2"]);
+    let records = 2000;
+    let mut sent = Vec::new();
+    for partition in ["0", "1"] {
+        let lines: Vec<String> = (0..records).map(|number| format!("{partition}/{number}/{:0>400}", "")).collect();
+        broker.produce(lines.join("\n") + "\n", &["orders", "--partition", partition]);
+        sent.extend(lines);
+    }
+    let (mut first, mut output) = broker.spawn(&["consume", "orders", "--group", "workers", "--follow"]);
+    let mut read = vec![read_line(&mut output)];
+    let second = Member::start(&broker, &[]);
+    let end = Instant::now() + LIMIT;
+    let has_two = |group: Value| group["members"].as_array().unwrap().len() == 2 && group["state"] == "Stable";
+    while !has_two(describe(&broker)) {
+        assert!(Instant::now() < end && read.len() < records, "{} lines without a rebalance", read.len());
+        read.extend((0..2).map(|_| read_line(&mut output)));
+    }
+    let rest = std::thread::spawn(move || output.lines().map_while(Result::ok).collect::<Vec<_>>());
+    while committed(&broker) < sent.len() as i64 {
+        assert!(Instant::now() < end, "{}", describe(&broker));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal(&first, "INT");
+    assert_eq!(exit_code(&mut first), Some(0));
+    let mut read: Vec<String> = read.into_iter().map(|line| line.trim_end().to_owned()).collect();
+    read.extend(rest.join().unwrap());
+    read.extend(second.stop());
+    read.sort();
+    sent.sort();
+    assert!(read == sent, "{} records were read, {} were sent", read.len(), sent.len());
 }
 
 #[test]

@@ -40,6 +40,13 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
+/// The runtime of a command that must answer brokers while it waits for the reader of its output: connections and
+/// heartbeats have a thread of their own.
+fn runtime_beside_output() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().context("cannot start the runtime")
+}
+
 /// `key=value`; the value may be empty and may hold more `=`.
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -71,4 +78,23 @@ fn fail_with_first(failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
         note(&format!("mainstem: {other:#}"));
     }
     Err(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn tasks_go_on_while_the_command_waits_for_its_reader() {
+        let (sender, beats) = std::sync::mpsc::channel();
+        runtime_beside_output().unwrap().block_on(async {
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                sender.send(()).unwrap();
+            });
+            beats.recv_timeout(Duration::from_secs(30)).expect("a heartbeat while this thread is blocked");
+        });
+    }
 }

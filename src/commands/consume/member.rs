@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use anyhow::bail;
 use mainstem_client::{
-    Client, CommittedOffset, ErrorCode, Fetcher, Membership, MembershipChange, MembershipConfig, OffsetSpec,
-    TopicPartition,
+    Client, CommittedOffset, ErrorCode, FetchedRecord, Fetcher, Membership, MembershipChange, MembershipConfig,
+    OffsetSpec, TopicPartition,
 };
 
 use super::{COMMIT_EVERY, Consume, LOOK, Printed, Reading, offsets_of};
 use crate::commands::ends::{self, Ends, leave_ended};
 use crate::output::note;
+
+/// Records that are printed between two looks at the group and the clock.
+const SLICE: usize = 100;
 
 impl Consume {
     /// The membership of `--group`, not joined yet.
@@ -57,12 +60,36 @@ impl Consume {
             } else {
                 self.look(&mut fetcher, reading).await?
             };
-            if reading.print(self, &records, ends.as_ref())? {
+            if self.print_in_slices(membership, reading, &records, ends.as_ref(), &mut commit_next).await? {
                 return Ok(());
             }
-            if Instant::now() >= commit_next {
+        }
+    }
+
+    /// Prints so that a slow reader of the output delays neither commits nor a rebalance. After a change the rest of the
+    /// records is left out: the member that has the partition next reads it again. True: `--count` is reached.
+    async fn print_in_slices(
+        &self,
+        membership: &mut Membership,
+        reading: &mut Reading<'_>,
+        records: &[FetchedRecord],
+        ends: Option<&Ends>,
+        commit_next: &mut Instant,
+    ) -> anyhow::Result<bool> {
+        let mut rest = records;
+        loop {
+            let (slice, after) = rest.split_at(rest.len().min(SLICE));
+            // An empty one, too: it looks whether anybody reads the output.
+            if reading.print(self, slice, ends)? {
+                return Ok(true);
+            }
+            if Instant::now() >= *commit_next {
                 self.commit(membership, reading.printed).await?;
-                commit_next = Instant::now() + COMMIT_EVERY;
+                *commit_next = Instant::now() + COMMIT_EVERY;
+            }
+            rest = after;
+            if rest.is_empty() || membership.change().is_some() {
+                return Ok(false);
             }
         }
     }

@@ -138,7 +138,8 @@ impl Consume {
                 "--key-separator works only with --format text: JSON contains the key, and a format string has %k";
             return Err(Usage(text.to_owned()).into());
         }
-        super::runtime()?.block_on(self.consume())
+        let runtime = if self.group.is_some() { super::runtime_beside_output()? } else { super::runtime()? };
+        runtime.block_on(self.consume())
     }
 
     async fn consume(self) -> anyhow::Result<()> {
