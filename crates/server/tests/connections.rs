@@ -44,7 +44,7 @@ fn a_connection_that_waits_for_the_broker_is_not_idle() {
     config.idle = Some(Duration::from_millis(100));
     let (server, door) = start(config);
     let mut client = Client::connect(&server);
-    client.send(LONG_POLL, 1, b"");
+    client.send(WORK, 1, b"");
     eventually("it is held", || door.handled() == [1]);
     // Others that came later are closed for their idleness, one after the other.
     for _ in 0..3 {
@@ -52,6 +52,38 @@ fn a_connection_that_waits_for_the_broker_is_not_idle() {
     }
     door.release(1);
     assert_eq!(client.receive().0, 1);
+}
+
+#[test]
+fn a_long_poll_counts_as_idleness() {
+    let mut config = config();
+    config.idle = Some(Duration::from_millis(300));
+    let (server, door) = start(config);
+    let mut client = Client::connect(&server);
+    client.echo(1);
+    std::thread::sleep(Duration::from_millis(200));
+    client.send(LONG_POLL, 2, b"");
+    let sent = Instant::now();
+    eventually("it is held", || door.waits() == 1);
+    client.expect_end();
+    assert!(sent.elapsed() >= Duration::from_millis(300), "the idle time begins with the request");
+    eventually("the wait is dropped", || door.waits() == 0);
+}
+
+#[test]
+fn a_long_poll_with_more_requests_behind_it_than_are_read_ends_after_the_idle_time() {
+    let mut config = config();
+    config.idle = Some(Duration::from_millis(300));
+    let (server, door) = start(config);
+    let mut client = Client::connect(&server);
+    client.send(LONG_POLL, 1, b"");
+    eventually("it is held", || door.waits() == 1);
+    client.send_raw(&(2..100).flat_map(|id| frame(ECHO, id, &[0; 1000])).collect::<Vec<u8>>());
+    eventually("no more is read", || server.totals().received_bytes >= 64 << 10);
+    drop(client);
+    eventually("the connection is gone", || server.totals().connections == 0);
+    eventually("the wait is dropped", || door.waits() == 0);
+    assert_eq!(door.handled(), [1]);
 }
 
 #[test]
@@ -136,6 +168,19 @@ fn a_peer_that_leaves_ends_its_long_poll() {
     eventually("the connection is gone", || server.totals().connections == 0);
     assert_eq!(door.handled(), [1]);
     assert_eq!(server.totals().held_bytes, 0);
+}
+
+#[test]
+fn what_is_no_frame_ends_the_long_poll_before_it() {
+    let (server, door) = start(config());
+    let mut client = Client::connect(&server);
+    client.send(LONG_POLL, 1, b"");
+    eventually("it is held", || door.waits() == 1);
+    client.send_raw(&[0xff; 4]);
+    assert_eq!(client.receive_until_end(), LAST_WORDS);
+    eventually("the connection is gone", || server.totals().connections == 0);
+    eventually("the wait is dropped", || door.waits() == 0);
+    assert_eq!(server.totals().malformed, 1);
 }
 
 #[test]

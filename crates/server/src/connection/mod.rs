@@ -13,7 +13,8 @@
 //!   whose clients take less than 256 KiB of theirs a second and are not waiting for the disk.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
 //! - One turn moves about 1 MiB, then other connections of the reactor have theirs.
-//! - A peer that leaves while it has nothing but long polls under way ends them at once.
+//! - A peer that leaves, or sends what is no frame, while it has nothing but long polls under way ends them at once.
+//! - The idle time counts while only long polls are under way, and not while the client waits for other replies.
 
 mod as_ready;
 mod cold;
@@ -43,7 +44,7 @@ use self::end::End;
 pub use self::inbound::Inbound;
 use self::outbound::{Outbound, SendError, Sent};
 use self::replies::Replies;
-use self::timer::Timer;
+use self::timer::{Counts, Timer};
 use crate::counters::count;
 use crate::limits::{Budget, Claim, Place};
 use crate::log_limit::LogLimit;
@@ -89,7 +90,8 @@ pub(crate) struct Connection<P: Protocol> {
     claim: FrameClaim,
     timer: Timer,
     peer_closed: bool,
-    /// No further request is handled; the connection ends for this reason when the earlier replies have left.
+    /// No further request is handled; the connection ends for this reason when the earlier replies have left, except
+    /// those of long polls.
     closing: Option<End>,
     drain_deadline: Option<Instant>,
     /// Progress was made in this turn.
@@ -217,12 +219,20 @@ impl<P: Protocol> Connection<P> {
         } else if self.share.is_in_the_way(&self.shared.reply_bytes, cx) {
             return Poll::Ready(End::Crowded);
         }
-        let waits_for_broker =
-            !self.replies.is_empty() && self.outbound.is_empty() || matches!(self.claim, FrameClaim::Waiting(_));
         let wait_deadline = self.drain_deadline.filter(|_| self.owes_polls_alone());
+        let counts = self.counts();
         self.timer
-            .poll_expired(waits_for_broker, wait_deadline, cx)
+            .poll_expired(counts, wait_deadline, cx)
             .map(|()| if wait_deadline.is_some() { End::Stopped } else { End::Idle })
+    }
+
+    /// Which limits hold now. Time in which the client waits for the broker's work does not count. Long polls count,
+    /// as in Kafka: the client chose how long they last.
+    fn counts(&self) -> Counts {
+        let awaits_reply = !self.replies.is_empty() && self.outbound.is_empty();
+        let awaits_budget = matches!(self.claim, FrameClaim::Waiting(_));
+        let idle = !awaits_budget && (!awaits_reply || self.replies.are_polls());
+        Counts { idle, frame: !awaits_reply }
     }
 
     /// Does what can be done now. `Ok(true)`: the quota of the turn is used up and there may be more to do.
@@ -266,7 +276,7 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// No further request is handled, and no push accepted; what is owed still leaves.
+    /// No further request is handled, and no push accepted; what is owed still leaves, except long polls.
     fn close(&mut self, end: End) {
         self.closing = Some(end);
         self.outbox.close();
@@ -293,8 +303,8 @@ impl<P: Protocol> Connection<P> {
 
     /// Why the connection is at its end, if it is. Called when nothing more can be done in this turn.
     fn finished(&mut self) -> Option<End> {
-        if self.peer_closed && self.owes_polls_alone() {
-            return Some(End::PeerClosed);
+        if self.owes_polls_alone() && (self.peer_closed || self.closing.is_some()) {
+            return Some(self.closing.take().unwrap_or(End::PeerClosed));
         }
         if !self.replies.is_empty() || !self.outbound.is_empty() {
             return None;

@@ -32,7 +32,7 @@ impl<P: Protocol> Connection<P> {
         self.next
     }
 
-    /// Nothing more is received; earlier replies still leave.
+    /// Nothing more is received; earlier replies still leave, except those of long polls.
     fn refuse(&mut self, end: End) {
         self.close(end);
         self.inbound.clear();

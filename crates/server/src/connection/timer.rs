@@ -11,6 +11,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const FRAME_GRACE: Duration = Duration::from_secs(30);
 const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
+/// Which limits hold for what the connection does now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    /// The idle time.
+    pub idle: bool,
+    /// The deadline of a large frame.
+    pub frame: bool,
+}
+
 /// The idle time where there is none: 100 years.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -43,19 +52,13 @@ impl Timer {
         self.frame_deadline = None;
     }
 
-    /// `Ready` when the connection has been without progress for too long. `suspended`: it waits for the broker, not
-    /// for its peer. `wait_deadline` ends even a wait for the broker.
-    pub fn poll_expired(&mut self, suspended: bool, wait_deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+    /// `Ready` when the connection has been without progress for too long, by the limits that count. `wait_deadline`
+    /// ends even a wait for the broker.
+    pub fn poll_expired(&mut self, counts: Counts, wait_deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let due = match (suspended, self.frame_deadline) {
-                (true, _) => None,
-                (false, Some(frame)) => Some(frame.min(self.last_active + self.idle)),
-                (false, None) => Some(self.last_active + self.idle),
-            };
-            let due = match (due, wait_deadline) {
-                (Some(due), Some(wait)) => Some(due.min(wait)),
-                (due, wait) => due.or(wait),
-            };
+            let idle_deadline = counts.idle.then(|| self.last_active + self.idle);
+            let frame_deadline = self.frame_deadline.filter(|_| counts.frame);
+            let due = [idle_deadline, frame_deadline, wait_deadline].into_iter().flatten().min();
             // The timer may stand earlier than what is due; it is moved when it fires.
             if let Some(due) = due
                 && due < self.sleep.deadline()
