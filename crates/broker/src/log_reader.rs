@@ -23,6 +23,16 @@ pub enum ReplayError {
     Record { partition: TopicPartition, offset: Offset, reason: String },
 }
 
+impl ReplayError {
+    /// Whether another try finds the same: the bytes themselves are wrong.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            ReplayError::Batch { .. } | ReplayError::Record { .. } | ReplayError::Read(ReadError::Corrupt { .. })
+        )
+    }
+}
+
 /// Visits every whole batch from `from` up to `upper` (exclusive), in order.
 pub(crate) fn for_each_batch(
     log: &TopicLog,

@@ -1,9 +1,12 @@
 //! Reading a partition of the offsets topic when this node becomes its leader.
+//!
+//! A log that is damaged is not served until the next election. After any other error (too many open files, a failed
+//! read) the log is read again: 1 s later, then after twice the time, at most 60 s.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use mainstem_coordinator::{GroupConfig, GroupShard};
+use mainstem_coordinator::{GroupConfig, GroupShard, Now};
 use mainstem_record::{BatchView, ControlKind};
 use mainstem_store::TopicLog;
 use mainstem_types::{Offset, ProducerId};
@@ -15,6 +18,7 @@ use super::timer::Waker;
 use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
 
 /// Loads shards one after the other on a thread that lives while there are any to load.
+#[derive(Clone)]
 pub(super) struct Loader {
     shared: Arc<Shared>,
     timer: Waker,
@@ -50,10 +54,10 @@ impl Loader {
             std::thread::Builder::new().name("group-load".to_owned()).spawn(move || run(&shared, &timer, &own));
         if let Err(error) = spawned {
             queue.is_running = false;
-            for shard in queue.shards.drain(..) {
-                tracing::error!("cannot serve the groups of {}: {error}", shard.partition().log().partition());
-                shard.unreadable();
-            }
+            let now = self.shared.now();
+            queue.shards.drain(..).for_each(|shard| try_later(&shard, now, &error));
+            drop(queue);
+            self.timer.look();
         }
     }
 }
@@ -70,13 +74,20 @@ fn run(shared: &Shared, timer: &Waker, queue: &Mutex<Queue>) {
         };
         match replay(&shard) {
             Ok(()) => shard.loaded(shared.now()),
-            Err(error) => {
+            Err(error) if error.is_damage() => {
                 tracing::error!("cannot serve the groups of {}: {error}", shard.partition().log().partition());
                 shard.unreadable();
             }
+            Err(error) => try_later(&shard, shared.now(), &error),
         }
         timer.look();
     }
+}
+
+fn try_later(shard: &Shard, now: Now, error: &dyn std::error::Error) {
+    let Some(wait) = shard.load_failed(now) else { return };
+    let partition = shard.partition().log().partition();
+    tracing::error!("cannot serve the groups of {partition}, trying again in {} s: {error}", wait.as_secs());
 }
 
 pub(super) fn replay(shard: &Shard) -> Result<(), ReplayError> {

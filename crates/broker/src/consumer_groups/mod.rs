@@ -32,7 +32,7 @@ pub use answer::{Answer, Pending};
 use load::Loader;
 use shard::Shard;
 use shards::Shards;
-use timer::TimerThread;
+use timer::{TimerThread, Waker};
 
 /// The group coordinator of this node.
 pub struct ConsumerGroups {
@@ -62,8 +62,10 @@ impl Shared {
 impl ConsumerGroups {
     pub(crate) fn start(clock: Arc<dyn Clock>, config: GroupConfig) -> std::io::Result<ConsumerGroups> {
         let shared = Arc::new(Shared { clock, config, shards: Shards::default(), next_token: AtomicU64::new(0) });
-        let timer = TimerThread::start(Arc::clone(&shared))?;
-        let loader = Loader::new(Arc::clone(&shared), timer.waker());
+        let waker = Waker::new();
+        let loader = Loader::new(Arc::clone(&shared), waker.clone());
+        let for_retries = loader.clone();
+        let timer = TimerThread::start(waker, Arc::clone(&shared), move |shard| for_retries.load(shard))?;
         Ok(ConsumerGroups { shared, loader, timer })
     }
 

@@ -19,11 +19,16 @@ use crate::partition::Partition;
 
 pub(super) struct Shard {
     partition: Arc<Partition>,
+    config: GroupConfig,
     state: Mutex<State>,
     closed: watch::Sender<bool>,
 }
 
-/// Loading → Served → Closed, or Loading → Unreadable until the next election.
+/// How long a shard waits before it reads its log again, at first and at most.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Loading → Served → Closed, or Loading → Unreadable → Loading; from damage until the next election.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Loading,
@@ -40,17 +45,23 @@ struct State {
     waiting: HashMap<ReplyToken, oneshot::Sender<Delivery>>,
     /// Topics that were deleted while the log was read.
     deleted_while_loading: Vec<String>,
+    /// When an unreadable log is read again; `None`: it is damaged.
+    retry_at: Option<Duration>,
+    /// How long the last such wait was.
+    retry_wait: Duration,
 }
 
 impl Shard {
     pub fn new(config: GroupConfig, partition: Arc<Partition>) -> Shard {
         let state = State {
             phase: Phase::Loading,
-            machine: GroupShard::new(config),
+            machine: GroupShard::new(config.clone()),
             waiting: HashMap::new(),
             deleted_while_loading: Vec::new(),
+            retry_at: None,
+            retry_wait: Duration::ZERO,
         };
-        Shard { partition, state: Mutex::new(state), closed: watch::Sender::new(false) }
+        Shard { partition, config, state: Mutex::new(state), closed: watch::Sender::new(false) }
     }
 
     pub fn partition(&self) -> &Arc<Partition> {
@@ -116,12 +127,15 @@ impl Shard {
     pub fn topics_deleted(&self, topics: &[&str], now: Now) {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Loading => state.deleted_while_loading.extend(topics.iter().map(|topic| (*topic).to_owned())),
+            Phase::Closed => {}
+            Phase::Unreadable if state.retry_at.is_none() => {}
+            Phase::Loading | Phase::Unreadable => {
+                state.deleted_while_loading.extend(topics.iter().map(|topic| (*topic).to_owned()))
+            }
             Phase::Served => {
                 self.fire_due(&mut state, now);
                 self.settle_all(&mut state, now, |machine| machine.topics_deleted(topics));
             }
-            Phase::Unreadable | Phase::Closed => {}
         }
     }
 
@@ -143,10 +157,32 @@ impl Shard {
         self.settle_all(&mut state, now, |machine| machine.topics_deleted(&deleted));
     }
 
+    /// The log is damaged: the shard waits for the next election.
     pub fn unreadable(&self) {
         if let Ok(mut state) = self.open_state() {
             state.phase = Phase::Unreadable;
         }
+    }
+
+    /// The log could not be read this time. Gives the wait before the next time; `None`: the shard has ended.
+    pub fn load_failed(&self, now: Now) -> Option<Duration> {
+        let mut state = self.open_state().ok()?;
+        let wait = (state.retry_wait * 2).clamp(RETRY_MIN, RETRY_MAX);
+        state.phase = Phase::Unreadable;
+        // The log is read from its beginning again.
+        state.machine = GroupShard::new(self.config.clone());
+        (state.retry_wait, state.retry_at) = (wait, Some(now.monotonic + wait));
+        Some(wait)
+    }
+
+    /// Whether the log is to be read again now. The caller then does.
+    pub fn begin_retry(&self, now: Now) -> bool {
+        let Ok(mut state) = self.open_state() else { return false };
+        let is_due = state.phase == Phase::Unreadable && state.retry_at.is_some_and(|at| at <= now.monotonic);
+        if is_due {
+            (state.phase, state.retry_at) = (Phase::Loading, None);
+        }
+        is_due
     }
 
     fn fire_due(&self, state: &mut State, now: Now) {
@@ -159,13 +195,13 @@ impl Shard {
     pub fn poll(&self, now: Now) -> Option<Duration> {
         let mut state = self.state.lock();
         self.fire_due(&mut state, now);
-        state.machine.next_deadline()
+        [state.machine.next_deadline(), state.retry_at].into_iter().flatten().min()
     }
 
     /// Ends the shard: all waiting requests get NOT_COORDINATOR, those that wait for a commit, too. Nothing is kept.
     pub fn close(&self, now: Now) {
         let mut state = self.state.lock();
-        state.phase = Phase::Closed;
+        (state.phase, state.retry_at) = (Phase::Closed, None);
         let replies = state.machine.unload(now);
         state.send_now(replies);
         self.closed.send_replace(true);

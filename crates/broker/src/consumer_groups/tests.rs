@@ -18,12 +18,21 @@ use crate::Broker;
 /// A broker with a coordinator in one partition, and the partition.
 struct Bed {
     env: Arc<StoreEnv>,
+    clock: Arc<ManualClock>,
     broker: Arc<Broker>,
     partition: Arc<Partition>,
     runtime: tokio::runtime::Runtime,
 }
 
-fn start(fs: &MemFs, durability: &str) -> (Arc<StoreEnv>, Arc<Broker>, tokio::runtime::Runtime) {
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(TimestampMs(1_790_000_000_000)))
+}
+
+fn start(
+    fs: &MemFs,
+    clock: &Arc<ManualClock>,
+    durability: &str,
+) -> (Arc<StoreEnv>, Arc<Broker>, tokio::runtime::Runtime) {
     let settings = [
         ("node.id", "1"),
         ("listeners", "PLAINTEXT://127.0.0.1:19092"),
@@ -32,8 +41,8 @@ fn start(fs: &MemFs, durability: &str) -> (Arc<StoreEnv>, Arc<Broker>, tokio::ru
     ];
     let properties: BTreeMap<String, String> = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     let config = BrokerConfig::parse(&properties).unwrap();
-    let clock = Arc::new(ManualClock::at(TimestampMs(1_790_000_000_000)));
-    let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 0).unwrap();
+    let env = StoreEnv::new(Arc::new(fs.clone()), Arc::<ManualClock>::clone(clock), Arc::new(SeededRng::new(1)), 0, 0)
+        .unwrap();
     let (broker, _) = Broker::start(Arc::clone(&env), Path::new("/data"), config).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     (env, broker, runtime)
@@ -45,10 +54,11 @@ impl Bed {
     }
 
     fn on(fs: &MemFs, durability: &str) -> Bed {
-        let (env, broker, runtime) = start(fs, durability);
+        let clock = clock();
+        let (env, broker, runtime) = start(fs, &clock, durability);
         runtime.block_on(broker.create_offsets_topic()).unwrap();
         let partition = broker.topics().by_name(CONSUMER_OFFSETS_TOPIC).unwrap().partitions[0].clone();
-        Bed { env, broker, partition, runtime }
+        Bed { env, clock, broker, partition, runtime }
     }
 
     fn groups(&self) -> &ConsumerGroups {
@@ -234,7 +244,7 @@ fn a_shard_that_ends_while_its_log_is_read_stays_ended() {
 #[test]
 fn a_partition_that_could_not_be_created_at_first_is_loaded_in_the_same_epoch_when_it_exists() {
     let fs = MemFs::new();
-    let (_env, broker, runtime) = start(&fs, "os");
+    let (_env, broker, runtime) = start(&fs, &clock(), "os");
     fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on(CONSUMER_OFFSETS_TOPIC).with(FaultAction::NoSpace).and_later());
     runtime.block_on(broker.create_offsets_topic()).unwrap();
     assert!(broker.topics().by_name(CONSUMER_OFFSETS_TOPIC).is_none(), "nothing is served");
@@ -247,4 +257,44 @@ fn a_partition_that_could_not_be_created_at_first_is_loaded_in_the_same_epoch_wh
     assert_eq!(broker.consumer_groups().list(&[], &[]), Ok(vec![]));
     assert!(broker.consumer_groups().shard("g").is_ok(), "the partition has its coordinator");
     broker.shutdown();
+}
+
+#[test]
+fn a_log_that_could_not_be_read_is_read_again_after_a_second_and_then_after_two() {
+    let fs = MemFs::new();
+    let bed = Bed::on(&fs, "os");
+    bed.wait(bed.commit(7)).unwrap();
+    bed.resigned(10);
+    let unreadable = || fs.plan_fault(Fault::of(OpKind::Read, 1).on(CONSUMER_OFFSETS_TOPIC).and_later());
+    let second = std::time::Duration::from_secs(1);
+    let tries_again_in = |seconds: u32| {
+        let end = std::time::Instant::now() + 10 * second;
+        let (shard, now) = (bed.groups().shard("g").unwrap(), bed.groups().shared.now());
+        while shard.poll(now) != Some(now.monotonic + seconds * second) {
+            assert!(std::time::Instant::now() < end, "{:?} at {:?}", shard.poll(now), now.monotonic);
+            std::thread::yield_now();
+        }
+        assert_eq!(bed.fetch(), Err(GroupError::CoordinatorLoadInProgress));
+    };
+    let pass = |seconds: u32| {
+        bed.clock.advance(seconds * second);
+        bed.groups().timer.look_at(Some(std::time::Duration::ZERO));
+    };
+    unreadable();
+    bed.elected(11);
+    tries_again_in(1);
+    pass(1);
+    tries_again_in(2);
+    fs.clear_faults();
+    pass(2);
+    assert_eq!(bed.loaded_offset(), 7);
+
+    unreadable();
+    bed.resigned(12);
+    bed.elected(13);
+    tries_again_in(1);
+    bed.groups().topics_deleted(&["orders"]);
+    fs.clear_faults();
+    pass(1);
+    assert_eq!(bed.loaded_offset(), -1, "what was deleted meanwhile goes");
 }

@@ -1,4 +1,4 @@
-//! The thread that fires the timers of all groups.
+//! The thread that fires the timers of all groups, and has logs read again that could not be read.
 
 use std::io;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
+use super::shard::Shard;
 
 /// When the thread wakes next.
 struct Plan {
@@ -26,6 +27,10 @@ struct Inner {
 pub(super) struct Waker(Arc<Inner>);
 
 impl Waker {
+    pub fn new() -> Waker {
+        Waker(Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() }))
+    }
+
     /// Makes the thread look at all shards now.
     pub fn look(&self) {
         self.0.plan.lock().wake = Some(Duration::ZERO);
@@ -39,15 +44,16 @@ pub(super) struct TimerThread {
 }
 
 impl TimerThread {
-    pub fn start(shared: Arc<Shared>) -> io::Result<TimerThread> {
-        let inner = Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() });
+    /// The thread that `waker` wakes. `load` reads the log of a shard, on another thread.
+    pub fn start(
+        waker: Waker,
+        shared: Arc<Shared>,
+        load: impl Fn(Arc<Shard>) + Send + 'static,
+    ) -> io::Result<TimerThread> {
+        let inner = waker.0;
         let own = Arc::clone(&inner);
-        let thread = Worker::start("group-timer", move |_| run(&own, &shared))?;
+        let thread = Worker::start("group-timer", move |_| run(&own, &shared, &load))?;
         Ok(TimerThread { inner, thread })
-    }
-
-    pub fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.inner))
     }
 
     /// A shard's earliest deadline may have become earlier than what the thread sleeps for.
@@ -73,7 +79,7 @@ impl Drop for TimerThread {
     }
 }
 
-fn run(inner: &Inner, shared: &Shared) {
+fn run(inner: &Inner, shared: &Shared, load: &impl Fn(Arc<Shard>)) {
     loop {
         {
             let mut plan = inner.plan.lock();
@@ -91,6 +97,11 @@ fn run(inner: &Inner, shared: &Shared) {
                 }
             }
             plan.wake = None;
+        }
+        for shard in shared.shards.all() {
+            if shard.begin_retry(shared.now()) {
+                load(shard);
+            }
         }
         let earliest = shared.shards.all().iter().filter_map(|shard| shard.poll(shared.now())).min();
         let mut plan = inner.plan.lock();
