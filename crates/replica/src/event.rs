@@ -44,8 +44,9 @@ pub struct ReplicaSetState<P = Offset> {
 /// What happened to the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<P = Offset> {
-    /// The metadata log says who leads, from which epoch on, and who is in sync.
-    LeaderElected { leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: Vec<NodeId> },
+    /// The metadata log says who has a replica, who leads, from which epoch on, and who is in sync. One event: several
+    /// records of the log may have changed all of it, and nothing is committed by a part of them.
+    LeaderElected { replicas: Vec<NodeId>, leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: Vec<NodeId> },
     /// The local log was appended to, or synced. Records below `acknowledged` are as safe as the topic's settings
     /// promise: in the page cache or on the disk, as the log says. Only these count towards the high watermark.
     LocalEnds { log_end: P, acknowledged: P },
@@ -59,8 +60,6 @@ pub enum Event<P = Offset> {
     /// The leader's answer to a fetch of this node said what is committed. To be told after the append, or the cut,
     /// that the answer brought.
     LeaderCommitted { epoch: LeaderEpoch, high_watermark: P },
-    /// The metadata says who has a replica.
-    ReplicasChanged(Vec<NodeId>),
     /// This leader has asked the controller for this in-sync set. Until the next [`Event::LeaderElected`] the members
     /// of both sets count.
     InSyncProposed(Vec<NodeId>),

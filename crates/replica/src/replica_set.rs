@@ -51,13 +51,14 @@ impl<P: UnitPosition> ReplicaSet<P> {
     /// Takes one event. After an error the state is as before.
     pub fn apply(&mut self, event: Event<P>) -> Applied<P> {
         match event {
-            Event::LeaderElected { leader, epoch, in_sync } => self.elected(leader, epoch, &in_sync),
+            Event::LeaderElected { replicas, leader, epoch, in_sync } => {
+                self.elected(&replicas, leader, epoch, &in_sync)
+            }
             Event::LocalEnds { log_end, acknowledged } => self.local_ends(log_end, acknowledged),
             Event::LocalLogStart(position) => self.local_log_start(position),
             Event::LocalTruncated(position) => self.local_truncated(position),
             Event::FollowerFetched { node, epoch, from } => self.follower_fetched(node, epoch, from),
             Event::LeaderCommitted { epoch, high_watermark } => self.leader_committed(epoch, high_watermark),
-            Event::ReplicasChanged(nodes) => self.replicas_changed(&nodes),
             Event::InSyncProposed(nodes) => self.in_sync_proposed(nodes),
             Event::MinInSyncChanged(required) => {
                 self.min_in_sync = required;
@@ -177,7 +178,13 @@ impl<P: UnitPosition> ReplicaSet<P> {
         }
     }
 
-    fn elected(&mut self, leader: Option<NodeId>, epoch: LeaderEpoch, in_sync: &[NodeId]) -> Applied<P> {
+    fn elected(
+        &mut self,
+        replicas: &[NodeId],
+        leader: Option<NodeId>,
+        epoch: LeaderEpoch,
+        in_sync: &[NodeId],
+    ) -> Applied<P> {
         if epoch < self.epoch {
             return Err(EventError::OldEpoch { given: epoch, current: self.epoch });
         }
@@ -186,9 +193,12 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.leader = leader;
         self.epoch = epoch;
         self.proposed.clear();
+        // Those who stay keep what is known of them.
+        let known = std::mem::take(&mut self.replicas);
+        let find = |node: &NodeId| known.iter().find(|replica| replica.node == *node).copied();
+        self.replicas = replicas.iter().map(|node| find(node).unwrap_or_else(|| blank(*node))).collect();
         for replica in &mut self.replicas {
-            // A member that has no replica any more is passed over (KAFKA-9672): the assignment comes with a record of
-            // its own.
+            // A member that has no replica any more is passed over (KAFKA-9672).
             replica.in_sync = in_sync.contains(&replica.node);
             if new_epoch && replica.node != self.local {
                 // What a follower told an earlier leader says nothing about its log under this one.
@@ -245,14 +255,6 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.acknowledged = self.acknowledged.min(to);
         self.high_watermark = from.min(to);
         if to < from { Ok(Outcome::HighWatermarkLowered { from, to }) } else { Ok(Outcome::Nothing) }
-    }
-
-    /// Those who stay keep what is known of them; new ones are not in sync.
-    fn replicas_changed(&mut self, nodes: &[NodeId]) -> Applied<P> {
-        let known = std::mem::take(&mut self.replicas);
-        let find = |node: &NodeId| known.iter().find(|replica| replica.node == *node).copied();
-        self.replicas = nodes.iter().map(|node| find(node).unwrap_or_else(|| blank(*node))).collect();
-        self.advance()
     }
 
     /// Only a leader proposes; who would leave counts until the controller has agreed.

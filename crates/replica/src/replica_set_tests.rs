@@ -16,8 +16,21 @@ fn set(replicas: &[i32]) -> ReplicaSet {
 }
 
 fn elect(set: &mut ReplicaSet, epoch: i32, in_sync: &[i32]) -> Outcome {
-    let in_sync = in_sync.iter().map(|node| NodeId(*node)).collect();
-    set.apply(Event::LeaderElected { leader: Some(LOCAL), epoch: LeaderEpoch(epoch), in_sync }).unwrap()
+    set.apply(elected(&all(set), Some(1), epoch, in_sync)).unwrap()
+}
+
+fn all(set: &ReplicaSet) -> Vec<i32> {
+    set.replicas().map(|replica| replica.node.0).collect()
+}
+
+fn elected(replicas: &[i32], leader: Option<i32>, epoch: i32, in_sync: &[i32]) -> Event {
+    let nodes = |list: &[i32]| list.iter().copied().map(NodeId).collect();
+    Event::LeaderElected {
+        replicas: nodes(replicas),
+        leader: leader.map(NodeId),
+        epoch: LeaderEpoch(epoch),
+        in_sync: nodes(in_sync),
+    }
 }
 
 fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<Outcome, EventError> {
@@ -87,7 +100,7 @@ fn who_is_below_the_start_of_the_epoch_does_not_join() {
     set.local_ends(Offset(5), Offset(5)).unwrap();
     elect(&mut set, 4, &[1, 2]);
     assert_eq!((set.high_watermark(), set.epoch_start()), (Offset(0), Offset(5)));
-    set.apply(Event::LeaderElected { leader: Some(LOCAL), epoch: LeaderEpoch(4), in_sync: vec![] }).unwrap();
+    elect(&mut set, 4, &[]);
     for (from, may_join) in [(0, false), (4, false), (5, true)] {
         fetched(&mut set, 2, 4, from).unwrap();
         assert_eq!(set.may_join(NodeId(2)), may_join, "at {from}");
@@ -100,14 +113,41 @@ fn kip_966_under_min_insync_replicas_nothing_is_committed() {
     set.apply(Event::MinInSyncChanged(3)).unwrap();
     elect(&mut set, 0, &[1]);
     assert_eq!(set.local_ends(Offset(5), Offset(5)), Ok(Outcome::Nothing), "both replicas are asked for");
-    assert_eq!(set.apply(Event::ReplicasChanged(vec![LOCAL])), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+    let alone = elected(&[1], Some(1), 0, &[1]);
+    assert_eq!(set.apply(alone), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+}
+
+#[test]
+fn who_loses_replicas_and_the_leadership_at_once_commits_nothing() {
+    let mut set = set(&[1, 2]);
+    elect(&mut set, 0, &[1, 2]);
+    set.local_ends(Offset(5), Offset(5)).unwrap();
+    // Replicas [1, 2] → [1, 4] and leader 1 → 4, in several records of which this node sees the last image.
+    let resigned = Ok(Outcome::Resigned { epoch: LeaderEpoch(1) });
+    assert_eq!(set.apply(elected(&[1, 4], Some(4), 1, &[4])), resigned);
+    assert_eq!((set.high_watermark(), all(&set)), (Offset(0), vec![1, 4]));
+    assert_eq!(set.role(), Role::Follower { leader: Some(NodeId(4)) });
+}
+
+#[test]
+fn a_replica_that_is_new_counts_when_it_is_in_sync_and_from_nothing_on() {
+    let mut set = set(&[1, 2]);
+    elect(&mut set, 0, &[1, 2]);
+    set.local_ends(Offset(5), Offset(5)).unwrap();
+    fetched(&mut set, 2, 0, 3).unwrap();
+    // 2 stays with what is known of it; 3 has fetched nothing.
+    assert_eq!(set.apply(elected(&[1, 2, 3], Some(1), 0, &[1, 2, 3])), Ok(Outcome::Nothing));
+    fetched(&mut set, 2, 0, 5).unwrap();
+    assert_eq!(set.high_watermark(), Offset(3));
+    let without = set.apply(elected(&[1, 2], Some(1), 0, &[1, 2]));
+    assert_eq!(without, Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
 }
 
 #[test]
 fn a_follower_s_high_watermark_follows_the_leader_s_and_a_cut() {
     let mut set = set(&[1, 2]);
     let committed = |epoch, to| Event::LeaderCommitted { epoch: LeaderEpoch(epoch), high_watermark: Offset(to) };
-    let elected = Event::LeaderElected { leader: Some(NodeId(2)), epoch: LeaderEpoch(3), in_sync: vec![NodeId(2)] };
+    let elected = elected(&[1, 2], Some(2), 3, &[2]);
     set.apply(elected).unwrap();
     assert_eq!(set.role(), Role::Follower { leader: Some(NodeId(2)) });
     set.local_ends(Offset(5), Offset(5)).unwrap();
@@ -161,7 +201,7 @@ fn row_10_min_in_sync_replicas() {
 fn an_older_epoch_is_refused_and_another_leader_makes_this_one_resign() {
     let mut set = set(&[1, 2]);
     elect(&mut set, 4, &[1]);
-    let elected = |leader, epoch| Event::LeaderElected { leader, epoch: LeaderEpoch(epoch), in_sync: vec![NodeId(2)] };
+    let elected = |leader: Option<NodeId>, epoch| elected(&[1, 2], leader.map(|node| node.0), epoch, &[2]);
     assert!(matches!(set.apply(elected(Some(NodeId(2)), 3)), Err(EventError::OldEpoch { .. })));
     assert!(set.is_leader());
     let resigned = Outcome::Resigned { epoch: LeaderEpoch(5) };
@@ -199,11 +239,13 @@ fn the_log_start_moves_up_to_the_high_watermark_and_not_back() {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let node = || (1..=3i32).prop_map(NodeId);
+    let nodes = || prop::collection::btree_set(node(), 0..4);
     let offset = || (0..60i64).prop_map(Offset);
     let epoch = || (0..6i32).prop_map(LeaderEpoch);
     prop_oneof![
-        2 => (prop::option::of(node()), epoch(), prop::collection::vec(node(), 0..4))
-            .prop_map(|(leader, epoch, in_sync)| Event::LeaderElected { leader, epoch, in_sync }),
+        2 => (nodes(), prop::option::of(node()), epoch(), nodes()).prop_map(|(replicas, leader, epoch, in_sync)| {
+            Event::LeaderElected { replicas: replicas.into_iter().collect(), leader, epoch, in_sync: in_sync.into_iter().collect() }
+        }),
         6 => (offset(), offset()).prop_map(|(log_end, acknowledged)| Event::LocalEnds { log_end, acknowledged }),
         1 => offset().prop_map(Event::LocalLogStart),
         1 => offset().prop_map(Event::LocalTruncated),

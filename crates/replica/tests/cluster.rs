@@ -212,7 +212,8 @@ impl<P: Unit> Cluster<P> {
     fn hear(&mut self, node: usize) {
         let Metadata { leader, epoch, in_sync } = &self.metadata;
         let leader = leader.map(id);
-        let event = Event::LeaderElected { leader, epoch: *epoch, in_sync: in_sync.clone() };
+        let replicas = (0..NODES).map(id).collect();
+        let event = Event::LeaderElected { replicas, leader, epoch: *epoch, in_sync: in_sync.clone() };
         if self.nodes[node].set.leader_epoch() == *epoch && self.asked.is_some() {
             // A confirmation of the same epoch would take the proposal back.
             return;

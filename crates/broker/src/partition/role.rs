@@ -93,8 +93,8 @@ impl Partition {
         if leads {
             self.commit_waiters.reopen();
         }
-        self.apply(Event::ReplicasChanged(nodes(&image.replicas)));
-        self.apply(Event::LeaderElected { leader, epoch, in_sync: nodes(&image.isr) });
+        let (replicas, in_sync) = (nodes(&image.replicas), nodes(&image.isr));
+        self.apply(Event::LeaderElected { replicas, leader, epoch, in_sync });
         self.leader_epoch.store(epoch.0, Ordering::Release);
         self.leads.store(leads, Ordering::Release);
         if !leads {

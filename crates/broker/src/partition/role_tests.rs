@@ -289,3 +289,21 @@ fn a_cut_of_committed_records_wakes_the_fetches_that_wait() {
     assert_eq!(partition.high_watermark(), Offset(0));
     assert!(partition.fetch_waiters().changes() > changes && is_woken(&wait));
 }
+
+#[test]
+fn who_loses_replicas_and_the_leadership_in_one_image_acknowledges_nothing() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "one").unwrap();
+        let waits = partition.committed(end);
+        bed.change(|record| {
+            record.replicas = Some(vec![1, 4]);
+            record.isr = Some(vec![4]);
+            record.leader = 4;
+        });
+        assert_eq!(outcome(waits), Some(Err(CommitFailed::NotLeader)));
+        assert_eq!(partition.high_watermark(), Offset(0));
+    }
+}

@@ -152,6 +152,7 @@ fn acknowledged(log: &PartitionLog, durability: Durability) -> Offset {
 
 pub(crate) fn elected(image: &PartitionImage) -> Event {
     Event::LeaderElected {
+        replicas: image.replicas.iter().map(|node| NodeId(*node)).collect(),
         leader: (image.leader >= 0).then_some(NodeId(image.leader)),
         epoch: LeaderEpoch(image.leader_epoch),
         in_sync: image.isr.iter().map(|node| NodeId(*node)).collect(),
