@@ -164,6 +164,25 @@ fn a_slow_reader_delays_no_rebalance_and_sees_no_record_twice() {
     assert!(read == sent, "{} records were read, {} were sent", read.len(), sent.len());
 }
 
+/// A partition that nothing was printed of goes on where the group began, not at the end of another moment.
+#[test]
+fn records_after_a_start_at_the_end_are_read_by_whoever_reads_the_partition_next() {
+    let broker = broker();
+    broker.run(&["topic", "create", "orders"]);
+    produce(&broker, 1, 0);
+    let first = Member::start(&broker, &["--from", "end"]);
+    assert_eq!(shares(&broker, 1), [1]);
+    let end = Instant::now() + LIMIT;
+    while committed(&broker) < 1 {
+        assert!(Instant::now() < end, "the start was not committed");
+    }
+    assert_eq!(first.stop(), Vec::<String>::new());
+    produce(&broker, 1, 1);
+    let second = Member::start(&broker, &["--from", "end"]);
+    assert_eq!(second.line(), "1/0");
+    second.stop();
+}
+
 #[test]
 fn more_members_than_partitions_wait_and_take_over() {
     let broker = broker();

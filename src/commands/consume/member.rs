@@ -32,7 +32,7 @@ impl Consume {
         reading: &mut Reading<'_>,
     ) -> anyhow::Result<()> {
         let mut fetcher = self.fetcher(client);
-        let mut ends = self.join(client, membership, &mut fetcher).await?;
+        let mut ends = self.join(client, membership, &mut fetcher, reading.printed).await?;
         let mut commit_next = Instant::now() + COMMIT_EVERY;
         loop {
             if let Some(change) = membership.change() {
@@ -46,7 +46,7 @@ impl Consume {
                         bail!("another member of the group uses this --instance-id; give each member its own");
                     }
                 }
-                ends = self.join(client, membership, &mut fetcher).await?;
+                ends = self.join(client, membership, &mut fetcher, reading.printed).await?;
             }
             if let Some(ends) = &ends {
                 leave_ended(&mut fetcher, ends);
@@ -100,6 +100,7 @@ impl Consume {
         client: &Client,
         membership: &mut Membership,
         fetcher: &mut Fetcher,
+        printed: &mut Printed,
     ) -> anyhow::Result<Option<Ends>> {
         let before: Vec<_> = fetcher.positions().map(|(partition, _)| partition.clone()).collect();
         before.iter().for_each(|partition| fetcher.unassign(partition));
@@ -114,6 +115,11 @@ impl Consume {
             (false, partitions) => Some(offsets_of(client, self, partitions, OffsetSpec::Latest).await?),
         };
         self.assign(client, fetcher, &partitions, &committed).await?;
+        // The group keeps where --from began: the next member must not look for it again, and find a later place.
+        for (partition, state) in fetcher.positions().filter(|(partition, _)| !committed.contains_key(*partition)) {
+            printed.next.entry(partition.clone()).or_insert(state.position);
+        }
+        self.commit(membership, printed).await?;
         Ok(ends)
     }
 
