@@ -5,7 +5,8 @@
 //!   under the lock waits for a disk.
 //! - A shard lives as long as this node leads its partition: [`ConsumerGroups::partition_elected`] loads it,
 //!   [`ConsumerGroups::partition_resigned`] ends it and answers waiting requests with NOT_COORDINATOR.
-//! - An answer leaves when all records before it are committed; reads are answered from the committed records.
+//! - An answer leaves when all records before it are committed; reads are answered from the committed records, as soon
+//!   as everything from before the leader's epoch is committed.
 //! - Timers run on one thread, which sleeps until the earliest deadline of all shards. What is due also happens before
 //!   each operation, so that no answer depends on how fast that thread is.
 
@@ -135,6 +136,14 @@ impl ConsumerGroups {
         shard.look(now, |machine| operation(machine, now))
     }
 
+    fn look_at_committed<T>(
+        &self,
+        group_id: &str,
+        operation: impl FnOnce(&mut GroupShard) -> Result<T, GroupError>,
+    ) -> Result<T, GroupError> {
+        self.shard(group_id)?.look_at_committed(self.shared.now(), operation)
+    }
+
     pub fn join(&self, request: &JoinGroupRequest<'_>) -> Answer<JoinedGroup> {
         let pending = self.submit(request.group_id, |shard, token, now| shard.join_group(token, request, now));
         Answer::new(pending, |reply| match reply {
@@ -194,18 +203,18 @@ impl ConsumerGroups {
 
     /// Offsets of one group.
     pub fn fetch_offsets(&self, request: &OffsetFetchRequest<'_>) -> Result<Vec<FetchedTopic>, GroupError> {
-        self.look(request.group_id, |machine, _| machine.offset_fetch(request))
+        self.look_at_committed(request.group_id, |machine| machine.offset_fetch(request))
     }
 
     pub fn describe(&self, group_id: &str) -> Result<DescribedGroup, GroupError> {
-        self.look(group_id, |machine, _| machine.describe_group(group_id))
+        self.look_at_committed(group_id, |machine| machine.describe_group(group_id))
     }
 
     /// The groups of this node in one of `states` and of one of `types`; empty lists ask for all.
     pub fn list(&self, states: &[&str], types: &[&str]) -> Result<Vec<ListedGroup>, GroupError> {
         let mut all = Vec::new();
         for shard in self.shared.shards.all() {
-            match shard.look(self.shared.now(), |machine| machine.list_groups(states, types)) {
+            match shard.look_at_committed(self.shared.now(), |machine| machine.list_groups(states, types)) {
                 Ok(groups) => all.extend(groups),
                 // Resigned while it was looked at: its groups are another node's.
                 Err(GroupError::NotCoordinator) => {}

@@ -89,6 +89,23 @@ impl Shard {
         operation(&mut state.machine)
     }
 
+    /// As [`Shard::look`], of what is committed. Until the high watermark has reached the start of the leader's epoch,
+    /// clients may have been told of newer state than it shows: they are told that the coordinator loads.
+    pub fn look_at_committed<T>(
+        &self,
+        now: Now,
+        operation: impl FnOnce(&mut GroupShard) -> Result<T, GroupError>,
+    ) -> Result<T, GroupError> {
+        // First: the high watermark that `look` takes is not older.
+        let is_complete = self.partition.has_committed_earlier_epochs();
+        self.look(
+            now,
+            |machine| {
+                if is_complete { operation(machine) } else { Err(GroupError::CoordinatorLoadInProgress) }
+            },
+        )
+    }
+
     fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, State>, GroupError> {
         let state = self.state.lock();
         if state.phase == Phase::Closed { Err(GroupError::NotCoordinator) } else { Ok(state) }

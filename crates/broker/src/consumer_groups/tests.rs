@@ -10,7 +10,7 @@ use mainstem_env::{Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::ImageDelta;
 use mainstem_store::StoreEnv;
-use mainstem_types::{CONSUMER_OFFSETS_TOPIC, Offset, TimestampMs, TopicId};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, NodeId, Offset, TimestampMs, TopicId};
 
 use super::*;
 use crate::Broker;
@@ -297,4 +297,35 @@ fn a_log_that_could_not_be_read_is_read_again_after_a_second_and_then_after_two(
     fs.clear_faults();
     pass(1);
     assert_eq!(bed.loaded_offset(), -1, "what was deleted meanwhile goes");
+}
+
+#[test]
+fn a_new_coordinator_shows_nothing_until_all_that_was_there_before_it_is_committed() {
+    let bed = Bed::new("disk");
+    let waiting = bed.commit(7);
+    bed.env.run_pending_flushes();
+    bed.wait(waiting).unwrap();
+    let _not_synced = bed.commit(9);
+    let mut image = bed.broker.state.image.load().topic(CONSUMER_OFFSETS_TOPIC).unwrap().partitions[&0].clone();
+    for leader in [2, 1] {
+        image.leader = leader;
+        image.leader_epoch += 1;
+        image.partition_epoch += 1;
+        bed.partition.follow(&image, NodeId(1));
+        let epoch = image.leader_epoch;
+        if leader == 1 { bed.elected(epoch) } else { bed.resigned(epoch) }
+    }
+    let shard = bed.groups().shard("g").unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while shard.poll(bed.groups().shared.now()).is_none() {
+        assert!(std::time::Instant::now() < end, "the shard is not loaded");
+        std::thread::yield_now();
+    }
+    assert!(bed.partition.high_watermark() < bed.partition.log().log_end());
+    assert_eq!(bed.fetch(), Err(GroupError::CoordinatorLoadInProgress), "offset 7 would be older than what was told");
+    assert_eq!(bed.groups().list(&[], &[]), Err(GroupError::CoordinatorLoadInProgress));
+    assert_eq!(bed.groups().describe("g").err(), Some(GroupError::CoordinatorLoadInProgress));
+    bed.env.run_pending_flushes();
+    assert_eq!(bed.fetch(), Ok(9));
+    assert_eq!(bed.groups().list(&[], &[]).unwrap().len(), 1);
 }

@@ -114,6 +114,13 @@ impl Partition {
         self.leads.load(Ordering::Acquire)
     }
 
+    /// Whether this leader knows that everything from before its epoch is committed. Until then its high watermark may
+    /// be lower than what an earlier leader told clients.
+    pub(crate) fn has_committed_earlier_epochs(&self) -> bool {
+        let replica = self.replica.lock();
+        replica.high_watermark() >= replica.epoch_start()
+    }
+
     /// Tells the replica set what happened, and does what follows from it.
     pub(super) fn apply(&self, event: Event) {
         self.apply_locked(self.replica.lock(), event);
