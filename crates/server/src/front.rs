@@ -40,6 +40,9 @@ pub struct FrontConfig {
     pub connections_per_ip_overrides: HashMap<IpAddr, usize>,
     /// `connections.max.idle.ms`; `None`: a connection is never closed for idleness.
     pub idle: Option<Duration>,
+    /// A frame above 64 KiB has this long, and a second more for each 16 KiB, to arrive once its budget is claimed. A
+    /// client that trickles cannot hold the budget.
+    pub large_frame_grace: Duration,
     /// `mainstem.connection.requests.max`: pipelined requests of one connection that wait for their replies.
     pub pipelined_requests_max: usize,
     /// `mainstem.connection.output.max.bytes`: replies in memory past which no further request is handled.
@@ -60,6 +63,7 @@ impl FrontConfig {
             connections_per_ip_max: usize::MAX,
             connections_per_ip_overrides: HashMap::new(),
             idle: Some(Duration::from_secs(600)),
+            large_frame_grace: Duration::from_secs(30),
             pipelined_requests_max: 64,
             output_bytes_max: 16 << 20,
             all_output_bytes_max: 256 << 20,
@@ -124,6 +128,7 @@ impl BoundFront {
         let limits = ConnectionLimits::new(maxima(&config));
         let shared = Arc::new(SharedByConnections {
             idle: config.idle,
+            large_frame_grace: config.large_frame_grace,
             pipelined_requests_max: config.pipelined_requests_max.max(1),
             output_bytes_max: config.output_bytes_max,
             budget: Budget::new(config.requests_in_flight_bytes_max),

@@ -87,6 +87,26 @@ fn a_long_poll_with_more_requests_behind_it_than_are_read_ends_after_the_idle_ti
 }
 
 #[test]
+fn a_large_frame_that_trickles_ends_its_connection_even_while_a_reply_is_awaited() {
+    let mut config = config();
+    config.large_frame_grace = Duration::from_millis(100);
+    let (server, door) = start(config);
+    let mut client = Client::connect(&server);
+    client.send(PRODUCE, 1, b"");
+    let large = frame(PRODUCE, 2, &[0; 65 << 10]);
+    client.send_raw(&large[..1000]);
+    eventually("the first is held", || door.waits() == 1);
+    let mut rest = large[1000..].iter();
+    eventually("the connection is gone", || {
+        // Single bytes are progress, and do not move the deadline.
+        let _ = std::io::Write::write(&mut client.socket, &[*rest.next().unwrap()]);
+        server.totals().connections == 0
+    });
+    assert_eq!(door.handled(), [1]);
+    eventually("the wait is dropped", || door.waits() == 0);
+}
+
+#[test]
 fn clients_that_take_nothing_go_when_replies_are_crowded() {
     let mut config = config();
     config.all_output_bytes_max = 80 << 20;

@@ -60,6 +60,7 @@ const DRAIN_WAIT: Duration = Duration::from_secs(1);
 /// What all connections of a server share, whatever their protocols.
 pub(crate) struct SharedByConnections {
     pub idle: Option<Duration>,
+    pub large_frame_grace: Duration,
     pub pipelined_requests_max: usize,
     pub output_bytes_max: usize,
     pub budget: Budget,
@@ -232,7 +233,7 @@ impl<P: Protocol> Connection<P> {
         let awaits_reply = !self.replies.is_empty() && self.outbound.is_empty();
         let awaits_budget = matches!(self.claim, FrameClaim::Waiting(_));
         let idle = !awaits_budget && (!awaits_reply || self.replies.are_polls());
-        Counts { idle, frame: !awaits_reply }
+        Counts { idle, frame: !awaits_reply || self.receives_frame() }
     }
 
     /// Does what can be done now. `Ok(true)`: the quota of the turn is used up and there may be more to do.

@@ -79,6 +79,11 @@ impl<P: Protocol> Connection<P> {
         self.replies.has_room() && self.outbound.held_bytes() < self.shared.output_bytes_max
     }
 
+    /// Whether the rest of the frame at the front may arrive now.
+    pub(super) fn receives_frame(&self) -> bool {
+        self.next.is_some_and(|frame| !self.inbound.has(frame)) && self.may_receive_more()
+    }
+
     /// `Ready` when the next frame, of `frame_len` bytes, is covered by the budget.
     fn poll_claim(&mut self, frame_len: usize, cx: &mut Context<'_>) -> Poll<()> {
         if frame_len <= LARGE_FRAME_BYTES {
@@ -100,7 +105,7 @@ impl<P: Protocol> Connection<P> {
                 },
             }
             if matches!(self.claim, FrameClaim::Held(_)) {
-                self.timer.start_frame(frame_len);
+                self.timer.start_frame(frame_len, self.shared.large_frame_grace);
             }
         }
     }

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A large frame has this long, and a second more for each `FRAME_BYTES_PER_SECOND_MIN`, to arrive once its budget is
-/// claimed. A client that trickles cannot hold the budget.
-const FRAME_GRACE: Duration = Duration::from_secs(30);
+/// A large frame has a second for so many bytes to arrive, beside its grace.
 const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
 /// Which limits hold for what the connection does now.
@@ -43,9 +41,10 @@ impl Timer {
         self.last_active = Instant::now();
     }
 
-    pub fn start_frame(&mut self, frame_bytes: usize) {
+    /// A large frame begins to arrive: its budget is claimed.
+    pub fn start_frame(&mut self, frame_bytes: usize, grace: Duration) {
         let transfer = Duration::from_secs(frame_bytes as u64 / FRAME_BYTES_PER_SECOND_MIN);
-        self.frame_deadline = Some(Instant::now() + FRAME_GRACE + transfer);
+        self.frame_deadline = Some(Instant::now() + grace + transfer);
     }
 
     pub fn end_frame(&mut self) {
