@@ -108,14 +108,28 @@ class Contract:
             assert [content(r) for r in reader.read(3000)] == sent
 
 
+def settle(members, seconds=1):
+    """Polls the members until each owns two partitions and none has seen a rebalance for `seconds`. Returns what each owns."""
+    seen, since = None, time.monotonic()
+
+    def nothing_changes():
+        nonlocal seen, since
+        now = [(member.assigned(), member.rebalances()) for member in members]
+        if now != seen or any(len(owned) != 2 for owned, _ in now):
+            seen, since = now, time.monotonic()
+        return time.monotonic() - since >= seconds
+
+    wait_until(nothing_changes, "each member owns two partitions, without a further rebalance")
+    return [owned for owned, _ in seen]
+
+
 class StaticMembers:
     """For libraries with static membership (KIP-345)."""
 
     def test_a_static_member_returns_to_its_partitions_without_a_rebalance(self, driver, fresh_name):
         topic, group = driver.new_topic(fresh_name("static"), partitions=4), fresh_name("group")
         one, two = driver.member(group, topic, instance="one"), driver.member(group, topic, instance="two")
-        wait_until(lambda: len(one.assigned()) == len(two.assigned()) == 2, "both own two partitions")
-        owned_by_one, owned_by_two = one.assigned(), two.assigned()
+        owned_by_one, owned_by_two = settle([one, two])
         assert owned_by_one | owned_by_two == {0, 1, 2, 3}
         rebalances = two.rebalances()
         one.close()

@@ -55,9 +55,10 @@ class Member(ConsumerRebalanceListener):
         self.consumer = KafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, auto_offset_reset="earliest",
             enable_auto_commit=False, session_timeout_ms=30000, heartbeat_interval_ms=500)
-        # A member that leads before it knows the topic's partitions assigns none, and notices minutes later.
-        wait_until(lambda: self.consumer.partitions_for_topic(topic), "the client knows the topic")
         self.consumer.subscribe([topic], listener=self)
+        # A member that leads before it knows the topic's partitions assigns none, and rejoins later. The client takes
+        # the partitions into account when an answer names them after it subscribed.
+        wait_until(lambda: self.consumer.partitions_for_topic(topic), "the client knows the topic")
 
     def on_partitions_revoked(self, revoked):
         pass
