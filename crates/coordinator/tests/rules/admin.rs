@@ -1,6 +1,8 @@
 //! DescribeGroups, ListGroups, DeleteGroups, OffsetDelete (KIP-496).
 
-use mainstem_coordinator::{GroupError, GroupState, GroupType, OffsetDeleteRequest, Reply, TopicPartitions};
+use mainstem_coordinator::{
+    GroupConfig, GroupError, GroupShard, GroupState, GroupType, OffsetDeleteRequest, Reply, TopicPartitions,
+};
 use mainstem_types::{Offset, PartitionIndex};
 
 use crate::bed::{Bed, GROUP, Join, subscription};
@@ -121,6 +123,23 @@ fn offsets_of_topics_that_the_members_read_are_not_deleted() {
     bed.restart();
     let left: Vec<String> = bed.fetch_all(GROUP).iter().map(|topic| topic.name.to_string()).collect();
     assert_eq!(left, ["orders"]);
+}
+
+#[test]
+fn a_compacted_log_without_the_commits_of_a_simple_group_is_no_difference() {
+    let mut bed = Bed::new();
+    bed.commit_as("", -1, 5).unwrap();
+    let mut compacted = GroupShard::new(GroupConfig::default());
+    assert!(bed.shard.difference(&compacted).is_some(), "its offset is missing");
+    let token = bed.token();
+    let topics = vec![TopicPartitions { name: "orders", partitions: vec![PartitionIndex(0)] }];
+    for outcome in bed.shard.offset_delete(token, &OffsetDeleteRequest { group_id: GROUP, topics }) {
+        bed.run(outcome);
+    }
+    assert_eq!((bed.log.len(), bed.state()), (2, "Empty"), "the group waits for the sweep");
+    // The cleaner keeps the tombstone alone.
+    bed.replay_entry(&mut compacted, 1);
+    assert_eq!(bed.shard.difference(&compacted), None);
 }
 
 #[test]
