@@ -107,7 +107,10 @@ impl Partition {
         let leader_epoch = self.leader_epoch();
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {
-            if let AppendError::Storage(error) = error {
+            // Where no descriptor was left, the log goes on: whoever waits is still told of commits.
+            if let AppendError::Storage(error) = error
+                && self.log.failure().is_some()
+            {
                 self.failed(error);
             }
         })?;

@@ -172,3 +172,17 @@ fn parent_of(path: &Path) -> &Path {
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
+
+/// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
+/// Whether a file was not opened because no file descriptor is left: not final, a later call may find some.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
+/// Whether a later call may do what this one could not: there was no room, or no file descriptor.
+pub fn may_pass(error: &io::Error) -> bool {
+    is_disk_full(error) || is_out_of_descriptors(error)
+}

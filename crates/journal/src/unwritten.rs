@@ -11,7 +11,7 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use mainstem_env::is_disk_full;
+use mainstem_env::{is_disk_full, is_out_of_descriptors};
 use parking_lot::MutexGuard;
 
 use crate::journal::AppendState;
@@ -234,6 +234,10 @@ impl Journal {
     /// The error of the system, for those who know nothing of appends.
     pub(crate) fn write_out_error(&self, error: AppendError) -> io::Error {
         let kind = match &error {
+            // As the system said it, by number: the owner looks whether it will pass.
+            AppendError::Open { source, .. } if is_out_of_descriptors(source) => {
+                return source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+            }
             AppendError::Failed(failure) => failure.source.kind(),
             AppendError::Open { source, .. } => source.kind(),
             AppendError::DiskFull { .. } => io::ErrorKind::StorageFull,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_env::{Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_kafka_wire::metadata_records::{MetadataRecord, PartitionChangeRecord};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::ImageDelta;
@@ -234,6 +234,30 @@ fn after_a_start_one_replica_commits_by_its_election_and_two_wait_for_each_other
         let partition = Partition::new(log, start);
         assert_eq!((partition.role(), partition.leads()), (Role::Follower { leader: None }, false));
         assert_eq!(partition.high_watermark(), Offset(1), "as the checkpoint says");
+    }
+}
+
+#[test]
+fn an_append_without_a_descriptor_is_refused_and_later_ones_are_waited_for() {
+    for layout in LAYOUTS {
+        let fs = MemFs::new();
+        append(&Bed::on(&fs, layout).partition(), "one").unwrap();
+        let fs = fs.crash(mainstem_env::CrashPolicy::Everything);
+        let bed = Bed::on(&fs, layout);
+        let partition = bed.partition();
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "two").unwrap();
+        let before = partition.committed(end);
+        // Once to forget that they were used.
+        (0..2).for_each(|_| bed.broker.state.env.release_idle_files());
+        fs.plan_fault(Fault::of(OpKind::Open, 1).with(FaultAction::NoDescriptor));
+        let refused = append(&partition, "three");
+        assert!(matches!(refused, Err(AppendError::Storage(_))), "{layout}: {refused:?}");
+        assert!(partition.log().failure().is_none(), "{layout}");
+        let end = append(&partition, "three").unwrap();
+        let after = partition.committed(end);
+        bed.replicas(&[1, 2], &[1]);
+        assert_eq!((outcome(before), outcome(after)), (Some(Ok(())), Some(Ok(()))), "{layout}");
     }
 }
 

@@ -46,6 +46,8 @@ pub enum FaultAction {
     Io,
     /// ENOSPC.
     NoSpace,
+    /// EMFILE.
+    NoDescriptor,
     /// EINTR.
     Interrupted,
     /// A read or write does at most this many bytes (at least 1); other calls succeed.
@@ -149,6 +151,7 @@ impl Plan {
             None => Ok(None),
             Some(FaultAction::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
             Some(FaultAction::NoSpace) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            Some(FaultAction::NoDescriptor) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
             Some(FaultAction::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
             Some(FaultAction::Short(bytes)) => Ok(Some(bytes.max(1))),
         }

@@ -1,8 +1,10 @@
 //! Appending: the batch is checked and looked through before any lock is taken; partitions wait for each other for the
 //! write alone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use mainstem_env::is_disk_full;
+use mainstem_env::{is_disk_full, is_out_of_descriptors};
 use mainstem_journal::{AppendError as JournalError, RollError};
 use mainstem_record::{BatchHeader, BatchView, ValidationError};
 
@@ -17,10 +19,6 @@ use crate::partition_log::durability::write_out;
 use crate::partition_log::producers::TransactionEnd;
 use crate::partition_log::{AppendContext, Appended, Origin};
 use crate::prepare::{self, Prepared};
-
-/// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
-const EMFILE: i32 = 24;
-const ENFILE: i32 = 23;
 
 /// Views that take too much memory to be left to others.
 #[derive(Default)]
@@ -118,7 +116,7 @@ impl GroupPartition {
             WriteError::Append(JournalError::DiskFull { bytes, .. }) => AppendError::DiskFull { partition, bytes },
             WriteError::Append(JournalError::Open { path, source })
             | WriteError::Roll(RollError::Create { path, source } | RollError::WriteOut { path, source }) => {
-                self.open_failed(path, &source)
+                self.open_failed(path, source)
             }
             WriteError::Append(JournalError::NoSegment { .. } | JournalError::Closed { .. })
             | WriteError::Roll(RollError::Closed { .. }) => AppendError::Closed { partition },
@@ -130,13 +128,15 @@ impl GroupPartition {
     }
 
     /// Nothing was written. Where that is for want of space or descriptors, there may be some again in a moment.
-    fn open_failed(&self, path: std::path::PathBuf, source: &std::io::Error) -> AppendError {
-        let error = std::io::Error::new(source.kind(), source.to_string());
-        match source.raw_os_error() {
-            _ if is_disk_full(&error) => AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 },
-            Some(EMFILE | ENFILE) => AppendError::Storage(StorageError { action: "open", path, error: error.into() }),
-            _ => AppendError::Storage(self.core.fail("open", &path, error)),
+    fn open_failed(&self, path: std::path::PathBuf, source: Arc<std::io::Error>) -> AppendError {
+        if is_disk_full(&source) {
+            return AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 };
         }
+        if is_out_of_descriptors(&source) {
+            return AppendError::Storage(StorageError { action: "open", path, error: source });
+        }
+        let error = std::io::Error::new(source.kind(), source.to_string());
+        AppendError::Storage(self.core.fail("open", &path, error))
     }
 
     /// Brings the views up to date with a batch that was written, and asks for a sync if the settings say so. Gives the
@@ -176,9 +176,15 @@ impl GroupPartition {
         if !self.core.env.queues.is_exhausted(self.core.options.queue_bytes) {
             return Ok(());
         }
-        self.write_queue().map_err(|error| match is_disk_full(&error) {
-            true => AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 },
-            false => AppendError::Storage(self.core.fail("write", &self.core.queue_dir(&self.partition), error)),
+        self.write_queue().map_err(|error| {
+            let path = self.core.queue_dir(&self.partition);
+            if is_disk_full(&error) {
+                return AppendError::DiskFull { partition: self.partition.clone(), bytes: 0 };
+            }
+            AppendError::Storage(match is_out_of_descriptors(&error) {
+                true => StorageError { action: "write", path, error: error.into() },
+                false => self.core.fail("write", &path, error),
+            })
         })
     }
 

@@ -163,9 +163,9 @@ impl GroupLog {
         Ok(true)
     }
 
-    /// An error of the disk ends the group, unless the disk is full.
+    /// An error of the disk ends the group, unless it is for want of space or descriptors.
     pub(super) fn view_error(&self, action: &'static str, path: &Path, error: io::Error) -> StorageError {
-        match mainstem_env::is_disk_full(&error) {
+        match mainstem_env::may_pass(&error) {
             true => StorageError { action, path: path.to_owned(), error: Arc::new(error) },
             false => self.core.fail(action, path, error),
         }

@@ -190,10 +190,10 @@ impl Core {
         first
     }
 
-    /// What an error in writing a view means: a full disk leaves the view to be written later, everything else ends the
-    /// group.
+    /// What an error in writing a view means: for want of space or descriptors the view is written later, everything
+    /// else ends the group.
     fn view_failed(&self, path: &Path, error: std::io::Error) -> Result<(), StorageError> {
-        match mainstem_env::is_disk_full(&error) {
+        match mainstem_env::may_pass(&error) {
             true => Ok(()),
             false => Err(self.fail("write", path, error)),
         }

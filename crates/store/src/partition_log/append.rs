@@ -10,13 +10,10 @@ use crate::config::{Durability, LogConfig};
 use crate::error::{AppendError, StorageError};
 use crate::prepare::{self, marker_of};
 use bytes::Bytes;
+use mainstem_env::is_out_of_descriptors;
 use mainstem_journal::{AppendError as JournalError, Location};
 use mainstem_record::{BatchHeader, Batches, ValidationError};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
-
-/// The process, or the machine, has no file descriptor left; the same numbers on every Unix.
-const EMFILE: i32 = 24;
-const ENFILE: i32 = 23;
 
 impl PartitionLog {
     /// Appends one batch of a client or coordinator. Validates, numbers, stamps and writes it.
@@ -154,13 +151,12 @@ impl PartitionLog {
             JournalError::Failed(failure) => AppendError::Storage(durability::storage_error(&failure)),
             JournalError::DiskFull { bytes, .. } => AppendError::DiskFull { partition: partition(), bytes },
             JournalError::Open { path, source } => {
-                let error = std::io::Error::new(source.kind(), source.to_string());
                 // Nothing was written, and there are descriptors again in a moment: no reason to end the log.
-                let no_descriptor = matches!(source.raw_os_error(), Some(EMFILE | ENFILE));
-                match no_descriptor {
-                    true => AppendError::Storage(StorageError { action: "open", path, error: error.into() }),
-                    false => AppendError::Storage(self.fail("open", &path, error)),
+                if is_out_of_descriptors(&source) {
+                    return AppendError::Storage(StorageError { action: "open", path, error: source });
                 }
+                let error = std::io::Error::new(source.kind(), source.to_string());
+                AppendError::Storage(self.fail("open", &path, error))
             }
             JournalError::NoSegment { .. } | JournalError::Closed { .. } => {
                 AppendError::Closed { partition: partition() }

@@ -282,9 +282,10 @@ impl PartitionLog {
         self.failed.get_or_init(|| failure).clone()
     }
 
-    /// An error of the disk ends the log, unless the disk is full and nothing of what was there is lost.
+    /// An error of the disk ends the log, unless it is for want of space or descriptors and nothing of what was there
+    /// is lost.
     fn file_error(&self, action: &'static str, path: &Path, error: std::io::Error) -> StorageError {
-        if mainstem_env::is_disk_full(&error) {
+        if mainstem_env::may_pass(&error) {
             return StorageError { action, path: path.to_owned(), error: Arc::new(error) };
         }
         self.fail(action, path, error)

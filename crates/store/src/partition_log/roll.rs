@@ -10,7 +10,7 @@ use crate::config::LogConfig;
 use crate::error::{AppendError, StorageError};
 use crate::formats::names;
 use crate::formats::transaction_index::AbortedTransaction;
-use mainstem_env::{Fs, OpenOptions, is_disk_full};
+use mainstem_env::{Fs, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
 use mainstem_journal::{Location, RollError};
 use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::{Offset, TimestampMs};
@@ -51,12 +51,14 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// A full disk refuses the batch, and the log goes on; every other error is final.
+    /// For want of space or descriptors the batch is refused, and the log goes on; every other error is final.
     fn refuse(&self, error: StorageError, size: usize) -> AppendError {
         if is_disk_full(&error.error) {
             return AppendError::DiskFull { partition: self.partition.clone(), bytes: size as u64 };
         }
-        let _ = self.failed.set(error.clone());
+        if !is_out_of_descriptors(&error.error) {
+            let _ = self.failed.set(error.clone());
+        }
         AppendError::Storage(error)
     }
 
@@ -124,7 +126,10 @@ impl PartitionLog {
             // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment
             // faster than the files of
             // the next one are prepared.
-            self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
+            self.fs().sync_dir(&self.folder).map_err(|error| match is_out_of_descriptors(&error) {
+                true => StorageError { action: "sync", path: self.folder.clone(), error: error.into() },
+                false => self.fail("sync", &self.folder, error),
+            })?;
         }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
         let config = self.config.load();
@@ -148,14 +153,8 @@ impl PartitionLog {
     fn roll_failed(&self, error: RollError) -> StorageError {
         match error {
             RollError::Failed(failure) => durability::storage_error(&failure),
-            RollError::Create { path, source } => {
-                let error = std::io::Error::new(source.kind(), source.to_string());
-                StorageError { action: "create", path, error: std::sync::Arc::new(error) }
-            }
-            RollError::WriteOut { path, source } => {
-                let error = std::io::Error::new(source.kind(), source.to_string());
-                StorageError { action: "write", path, error: std::sync::Arc::new(error) }
-            }
+            RollError::Create { path, source } => StorageError { action: "create", path, error: source },
+            RollError::WriteOut { path, source } => StorageError { action: "write", path, error: source },
             other => StorageError {
                 action: "roll",
                 path: self.folder.clone(),
@@ -174,7 +173,7 @@ impl PartitionLog {
             match self.fs().open(&path, &OpenOptions::create_empty()) {
                 Ok(_) => {}
                 // The first entry creates it.
-                Err(error) if is_disk_full(&error) => {}
+                Err(error) if may_pass(&error) => {}
                 Err(error) => return Err(self.fail("create", &path, error)),
             }
         }

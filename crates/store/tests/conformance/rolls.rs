@@ -1,6 +1,7 @@
 //! An append that begins a new file waits for no disk, if the files of the next segment could be prepared before.
 
-use mainstem_env::{Fault, Fs, MemFs, OpKind};
+use mainstem_env::{Fault, FaultAction, Fs, MemFs, OpKind};
+use mainstem_store::AppendError;
 use mainstem_types::Offset;
 
 use crate::in_every_layout;
@@ -9,6 +10,7 @@ use crate::node::*;
 in_every_layout! {
     a_roll_creates_no_file_and_syncs_nothing
     a_roll_without_prepared_files_creates_them
+    appends_and_rolls_without_a_descriptor_are_refused_and_later_ones_go_on
     prepared_files_are_gone_after_a_stop_and_after_a_kill
 }
 
@@ -60,6 +62,47 @@ fn a_roll_without_prepared_files_creates_them(layout: Layout) {
     expect_filled(&node.logs[0], 0..60);
     let node = Node::start(&node.stop().unwrap(), layout);
     expect_filled(&node.logs[0], 0..60);
+}
+
+/// From each opening of a file on, three fail: those of whichever step the append is at.
+fn appends_and_rolls_without_a_descriptor_are_refused_and_later_ones_go_on(layout: Layout) {
+    for prepared in [true, false] {
+        let openings = each_opening_without_a_descriptor(layout, prepared);
+        assert!(openings > 4, "{openings} openings");
+    }
+}
+
+/// How many openings there are.
+fn each_opening_without_a_descriptor(layout: Layout, prepared: bool) -> u64 {
+    let (mut nth, mut refused, mut met) = (1, 0, true);
+    while met {
+        let node = Node::start(&MemFs::new(), layout);
+        let log = &node.logs[0];
+        fill(log, 6);
+        if prepared {
+            node.env.run_pending_preparations();
+        }
+        for later in 0..3 {
+            let fault = Fault::of(OpKind::Open, nth + later).with(FaultAction::NoDescriptor);
+            node.fs.plan_fault(fault.on("/data/"));
+        }
+        while log.log_end() < Offset(40) {
+            match log.append(&batch_at(NOW.0, &[&value(log.log_end().0)]), &client()) {
+                Ok(_) => {}
+                Err(AppendError::Storage(_)) => refused += 1,
+                Err(error) => panic!("opening {nth}: {error}"),
+            }
+            assert!(log.failure().is_none(), "opening {nth}: {:?}", log.failure());
+        }
+        met = node.fs.faults_met() > 0;
+        node.fs.clear_faults();
+        expect_filled(log, 0..40);
+        let node = Node::start(&node.stop().unwrap(), layout);
+        expect_filled(&node.logs[0], 0..40);
+        nth += 1;
+    }
+    assert!(refused > 0, "every append went on");
+    nth
 }
 
 fn prepared_files_are_gone_after_a_stop_and_after_a_kill(layout: Layout) {
