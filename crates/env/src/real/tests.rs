@@ -221,6 +221,8 @@ fn a_file_system_is_synced_where_the_system_tells_of_errors() {
     assert!(!portable::sync_file_system(file.as_fd()).unwrap());
     // Whether it can depends on the kernel; that it succeeds does not.
     system::sync_file_system(file.as_fd()).unwrap();
+    let other = std::fs::File::open("/proc/self/stat");
+    assert!(other.is_err() || !system::sync_file_system(other.unwrap().as_fd()).unwrap(), "a kind that may not tell");
     let folder = tempfile::tempdir().unwrap();
     let id = |path: &Path| RealFs.file_system_id(path).unwrap();
     assert_eq!(id(folder.path()), id(folder.path().parent().unwrap()));
