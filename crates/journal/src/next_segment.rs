@@ -6,9 +6,8 @@
 //!   ───────────────────▶ asked ─────────────────────▶ prepared ──────▶ <base>.log
 //!                                next.log.deleted
 //! ```
-//! A prepared file is empty, and its name ends as that of a deleted file: a start removes it, Kafka's too. Where
-//! nothing is prepared, the
-//! roll creates the file itself.
+//! A prepared file is empty and closed, and its name ends as that of a deleted file: a start removes it, Kafka's too.
+//! Where nothing is prepared, the roll creates the file itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,7 @@ use crate::journal::AppendState;
 use crate::{Journal, SegmentBase};
 
 /// Makes the files of next segments. Without [`NextSegments::start`] that waits for [`NextSegments::run_pending`]: for
-/// tests, where every
-/// step has its place. Dropping it ends the thread.
+/// tests, where every step has its place. Dropping it ends the thread.
 #[derive(Debug, Default)]
 pub struct NextSegments {
     queue: Arc<Asked>,
@@ -93,10 +91,10 @@ impl Asked {
     }
 }
 
-/// What is prepared for the next roll.
+/// What is prepared for the next roll. The files are closed: no descriptor is held for each busy journal.
 #[derive(Debug)]
 pub(crate) struct PreparedFiles {
-    log: Option<Arc<dyn File>>,
+    log: bool,
     /// Suffixes of files beside it.
     companions: Vec<&'static str>,
 }
@@ -119,7 +117,7 @@ impl Journal {
     fn prepare_next(&self) {
         {
             let state = self.state.lock();
-            let is_prepared = state.prepared.as_ref().is_some_and(|prepared| prepared.log.is_some());
+            let is_prepared = state.prepared.as_ref().is_some_and(|prepared| prepared.log);
             if state.closed || is_prepared || self.failure().is_some() {
                 return;
             }
@@ -129,7 +127,9 @@ impl Journal {
             crate::flusher::flush_and_tell(self);
         }
         let create = |suffix: &str| self.host.fs.open(&self.prepared_path(suffix), &OpenOptions::create_empty());
-        let Ok(log) = create(self.suffix) else { return };
+        if create(self.suffix).is_err() {
+            return;
+        }
         let options = self.options();
         let companions = options.companions.iter().copied().filter(|suffix| create(suffix).is_ok()).collect();
         let mut state = self.state.lock();
@@ -137,7 +137,7 @@ impl Journal {
             drop(state);
             self.remove_prepared();
         } else {
-            state.prepared = Some(PreparedFiles { log: Some(log), companions });
+            state.prepared = Some(PreparedFiles { log: true, companions });
         }
     }
 
@@ -145,24 +145,27 @@ impl Journal {
         self.dir.join(prepared_name(suffix))
     }
 
-    /// Gives a prepared file its name. `None`: there is none, or another file has the name.
+    /// Opens a prepared file, and gives it its name. `None`: there is none, or another file has the name. It is opened
+    /// first: where that fails, nothing has changed.
     pub(crate) fn take_prepared_log(&self, state: &mut AppendState, base: SegmentBase) -> Option<Arc<dyn File>> {
         self.next_asked.store(false, Ordering::Release);
-        let file = state.prepared.as_mut()?.log.take()?;
+        if !std::mem::take(&mut state.prepared.as_mut()?.log) {
+            return None;
+        }
         let (from, to) = (self.prepared_path(self.suffix), self.path(base));
+        let file = self.host.fs.open(&from, &OpenOptions::read_write()).ok()?;
         let is_free = matches!(self.host.fs.exists(&to), Ok(false));
         (is_free && self.host.fs.rename(&from, &to).is_ok()).then_some(file)
     }
 
     /// Gives the prepared file of another kind ([`crate::JournalOptions::companions`]) the name `to`, in place of what
-    /// has it. `false`: there is
-    /// none. What was prepared with one segment serves one roll.
+    /// has it. `false`: there is none. What was prepared with one segment serves one roll.
     pub fn take_prepared(&self, suffix: &'static str, to: &Path) -> bool {
         let mut state = self.state.lock();
         let Some(prepared) = &mut state.prepared else { return false };
         let Some(at) = prepared.companions.iter().position(|known| *known == suffix) else { return false };
         prepared.companions.swap_remove(at);
-        if prepared.log.is_none() && prepared.companions.is_empty() {
+        if !prepared.log && prepared.companions.is_empty() {
             state.prepared = None;
         }
         drop(state);

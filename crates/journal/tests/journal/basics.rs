@@ -217,6 +217,33 @@ fn an_idle_journal_lets_its_files_go_and_takes_them_again() {
     rig.check().unwrap();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_prepared_segment_holds_no_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Arc::new(JournalHost::new(Arc::new(RealFs), Arc::new(RealClock::new()), 0));
+    let opened =
+        Journal::open(&host, folder.path(), JournalOptions::default(), RecoverFrom::Start, &mut Entries::default());
+    let journal = Arc::new(opened.unwrap().0);
+    journal.roll(SegmentBase(0)).unwrap();
+    journal.append(&[IoSlice::new(b"one")]).unwrap();
+    journal.prepare_next_soon();
+    host.next_segments.run_pending();
+    let prepared = folder.path().join("next.log.deleted");
+    assert!(prepared.exists());
+    let open = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(folder.path())).count()
+    };
+    assert_eq!(open(), 1, "the active segment");
+    journal.roll(SegmentBase(3)).unwrap();
+    assert!(!prepared.exists(), "it was used");
+    let at = journal.append(&[IoSlice::new(b"two")]).unwrap();
+    assert_eq!((at, open()), (Location::new(SegmentBase(3), 0), 2));
+    assert_eq!(std::fs::read(folder.path().join("00000000000000000003.log")).unwrap()[..3], *b"two");
+}
+
 fn blocks(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().blocks() * 512
 }
