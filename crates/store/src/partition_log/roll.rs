@@ -74,9 +74,9 @@ impl PartitionLog {
         }
         let first = state.active.first_time_ms.filter(|first| *first >= 0);
         let newest = if batch_time.0 >= 0 { batch_time } else { now };
-        let Some(left_ms) = first.map(|first| age_max_ms - state.active.jitter_ms - (newest.0 - first)) else {
-            return false;
-        };
+        let Some(first) = first else { return false };
+        // Clients choose the times: any number is possible.
+        let left_ms = age_max_ms.saturating_sub(state.active.jitter_ms).saturating_sub(newest.0.saturating_sub(first));
         if (0..PREPARED_BEFORE_MS.min(age_max_ms / 2)).contains(&left_ms) {
             self.journal.prepare_next_soon();
         }

@@ -217,3 +217,18 @@ fn flush_messages_and_flush_ms_ask_for_syncs() {
 fn an_idle_log_is_small_and_holds_no_file() {
     assert!(size_of::<PartitionLog>() + size_of::<Journal>() < 2000, "{}", size_of::<PartitionLog>());
 }
+
+#[test]
+fn extreme_times_roll_by_age_without_overflow() {
+    let config = LogConfig {
+        segment_ms: i64::MAX - 1,
+        timestamp_before_max_ms: i64::MAX,
+        timestamp_after_max_ms: i64::MAX,
+        ..LogConfig::default()
+    };
+    let (_, log) = create(config);
+    for time_ms in [i64::MAX, 0, i64::MAX] {
+        log.append(&batch_at(time_ms, &["x"]), &client()).unwrap();
+    }
+    assert_eq!((log.log_end(), log.segment_count()), (Offset(3), 1));
+}
