@@ -150,7 +150,7 @@ impl Known {
     /// Nothing is said of what lies at or above `offset`, where the log may be cut. False: nothing was.
     pub(super) fn lower(&mut self, partition: &TopicPartition, offset: Offset) -> bool {
         let mut lowered = false;
-        for file in [&mut self.recovery_points, &mut self.high_watermarks, &mut self.cleaned] {
+        for file in self.files() {
             if let Some(known) = file.get_mut(partition).filter(|known| **known > offset) {
                 *known = offset;
                 lowered = true;

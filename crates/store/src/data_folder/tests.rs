@@ -582,3 +582,20 @@ fn a_power_cut_anywhere_in_the_close_of_many_logs_leaves_an_orderly_stop_only_wi
         }
     }
 }
+
+#[test]
+fn a_cut_below_the_log_start_takes_the_log_start_of_the_checkpoint_down() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+    append(&log, 30);
+    log.raise_log_start(Offset(20), Offset(30)).unwrap();
+    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)])).unwrap();
+    assert_eq!(folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(10)).unwrap(), Offset(10));
+    let reported = (log.log_start(), log.log_end());
+    for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {
+        let (folder, report) = open_on(&fs.crash(policy));
+        let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+        assert_eq!((log.log_start(), log.log_end()), reported, "{policy:?}");
+    }
+}
