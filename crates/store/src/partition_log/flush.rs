@@ -80,7 +80,7 @@ impl PartitionLog {
         self.durability.set_listener(listener);
     }
 
-    fn mark_end(&self, state: &mut State) -> Location {
+    pub(super) fn mark_end(&self, state: &mut State) -> Location {
         let end = Location::new(segment_base(state.active.base), state.end_position);
         self.durability.mark(end, state.next_offset);
         state.dirty_since = None;

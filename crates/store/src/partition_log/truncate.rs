@@ -22,8 +22,8 @@ impl PartitionLog {
     /// Holds appends up; a reader that holds a slice of what is cut gets fewer bytes.
     pub fn truncate_to(&self, offset: Offset) -> Result<Offset, StorageError> {
         self.check_alive()?;
-        let _files = self.replacing.lock();
-        let _order = self.appending.lock();
+        let files = self.replacing.lock();
+        let order = self.appending.lock();
         let mut state = self.state.lock();
         if offset >= state.next_offset {
             // An epoch that began at the end has no record, and is the leader's to begin (KAFKA-10706).
@@ -55,6 +55,12 @@ impl PartitionLog {
         self.journal.truncate_to(location).map_err(|error| self.truncate_failed(error))?;
         self.durability.truncate(end);
         self.cut_views(&mut state, index, index_left, position, end).map_err(|error| self.fail("cut", &path, error))?;
+        // Records below the cut may wait for a sync that the cut has made the log forget.
+        let location = self.mark_end(&mut state);
+        drop(state);
+        drop(order);
+        drop(files);
+        self.ask_flusher(location);
         Ok(end)
     }
 

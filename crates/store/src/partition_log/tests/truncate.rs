@@ -73,3 +73,21 @@ fn a_cut_at_the_log_end_forgets_an_epoch_without_records() {
     assert_eq!(log.truncate_to(Offset(2)).unwrap(), Offset(2));
     assert_eq!(log.latest_epoch(), before);
 }
+
+#[test]
+fn what_lies_below_a_cut_is_still_synced_and_acknowledged() {
+    let config = LogConfig { durability: crate::Durability::Disk, ..small() };
+    for config in [config.clone(), LogConfig { durability: crate::Durability::Os, flush_messages: 2, ..config }] {
+        let env = env_on(&MemFs::new());
+        let log = create_with(&env, config);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&told);
+        log.set_durable_listener(Box::new(move |outcome| sink.lock().push(outcome.unwrap())));
+        // Of two segments: a cut syncs the last one alone.
+        fill(&log, 15);
+        assert_eq!(log.truncate_to(Offset(12)).unwrap(), Offset(12));
+        env.run_pending_flushes();
+        assert_eq!((log.ends().acknowledged, log.log_end()), (Offset(12), Offset(12)));
+        assert_eq!(told.lock().last(), Some(&Offset(12)));
+    }
+}
