@@ -279,8 +279,8 @@ impl PartitionLog {
     }
 
     /// The first half of a close: refuses appends and reads from now on, and writes everything that is to be durable.
-    /// `false`: it was closed
-    /// before. `to_be_synced`: the owner will sync the file system before [`PartitionLog::end_close`].
+    /// `false`: it was closed before. `to_be_synced`: the owner will sync the file system before
+    /// [`PartitionLog::end_close`].
     pub(crate) fn begin_close(&self, to_be_synced: bool) -> Result<bool, StorageError> {
         let _files = self.replacing.lock();
         let _order = self.appending.lock();
