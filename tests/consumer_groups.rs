@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::commands::{Broker, read_line};
+use support::commands::{Broker, read_line, stdout};
 use support::{Server, exit_code, mainstem, signal};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -181,6 +181,30 @@ fn records_after_a_start_at_the_end_are_read_by_whoever_reads_the_partition_next
     let second = Member::start(&broker, &["--from", "end"]);
     assert_eq!(second.line(), "1/0");
     second.stop();
+}
+
+#[test]
+fn a_group_whose_committed_offset_was_deleted_goes_on_where_from_says() {
+    let broker = broker();
+    broker.run(&["topic", "create", "orders"]);
+    produce(&broker, 1, 0);
+    let consume = |from: &str| {
+        let output = broker.run_with("", &["consume", "orders", "--group", "workers", "--from", from]);
+        (stdout(&output), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(consume("beginning").0, "0/0\n");
+    (1..4).for_each(|round| drop(produce(&broker, 1, round)));
+    broker.run(&["topic", "delete-records", "orders", "--before", "2"]);
+    let (printed, notes) = consume("beginning");
+    assert_eq!(printed, "2/0\n3/0\n");
+    assert!(notes.contains("orders-0 does not have the group's offset 1: its oldest records were deleted"), "{notes}");
+    assert!(notes.contains("the group goes on at offset 2"), "{notes}");
+    assert_eq!(committed(&broker), 4);
+
+    (4..7).for_each(|round| drop(produce(&broker, 1, round)));
+    broker.run(&["topic", "delete-records", "orders", "--before", "5"]);
+    assert_eq!(consume("end").0, "");
+    assert_eq!(committed(&broker), 7);
 }
 
 #[test]

@@ -62,17 +62,22 @@ impl Consume {
         if rest.is_empty() {
             return Ok(());
         }
-        let spec = match self.from {
-            Position::Beginning => OffsetSpec::Earliest,
+        if let Position::Offset(offset) = self.from {
+            self.check_offset(client, &rest, offset).await?;
+            rest.iter().for_each(|partition| fetcher.assign(partition.clone(), offset));
+            return Ok(());
+        }
+        let assigned = fetcher.assign_at(&rest, self.start()).await;
+        assigned.map_err(|error| self.cluster.explain_fetch(&self.title(), error))
+    }
+
+    /// What `--from` finds in any partition; the beginning if it is an offset.
+    pub(super) fn start(&self) -> OffsetSpec {
+        match self.from {
+            Position::Beginning | Position::Offset(_) => OffsetSpec::Earliest,
             Position::End => OffsetSpec::Latest,
             Position::Time(time) => OffsetSpec::Timestamp(time),
-            Position::Offset(offset) => {
-                self.check_offset(client, &rest, offset).await?;
-                rest.iter().for_each(|partition| fetcher.assign(partition.clone(), offset));
-                return Ok(());
-            }
-        };
-        fetcher.assign_at(&rest, spec).await.map_err(|error| self.cluster.explain_fetch(&self.title(), error))
+        }
     }
 
     /// Nobody who names an offset wants to begin at another one.

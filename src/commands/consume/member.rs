@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use mainstem_client::{
-    Client, CommittedOffset, ErrorCode, FetchedRecord, Fetcher, Membership, MembershipChange, MembershipConfig,
-    OffsetSpec, TopicPartition,
+    Client, CommittedOffset, ErrorCode, FetchError, FetchedRecord, Fetcher, Membership, MembershipChange,
+    MembershipConfig, OffsetSpec, TopicPartition,
 };
 
 use super::{COMMIT_EVERY, Consume, LOOK, Printed, Reading, offsets_of};
@@ -92,6 +92,31 @@ impl Consume {
                 return Ok(false);
             }
         }
+    }
+
+    /// The next records; none after a while. A partition that does not have its position any more goes on where `--from`
+    /// says: a group is read on even if it was away for longer than the records were retained.
+    async fn look(&self, fetcher: &mut Fetcher, reading: &mut Reading<'_>) -> anyhow::Result<Vec<FetchedRecord>> {
+        let (partition, position) = match fetcher.poll(LOOK).await {
+            Err(FetchError::OutOfRange { partition, position, .. }) => (partition, position),
+            other => return self.found(other, reading),
+        };
+        let now =
+            |fetcher: &Fetcher| fetcher.positions().find(|(one, _)| **one == partition).map(|(_, at)| at.position);
+        // What is told may be of a partition that another member has by now.
+        if now(fetcher) != Some(position) {
+            return Ok(Vec::new());
+        }
+        let assigned = fetcher.assign_at(std::slice::from_ref(&partition), self.start()).await;
+        assigned.map_err(|error| self.cluster.explain_fetch(&partition.topic, error))?;
+        if let Some(start) = now(fetcher) {
+            note(&format!(
+                "mainstem: {partition} does not have the group's offset {position}: its oldest records were deleted, or \
+                 the topic was created anew; the group goes on at offset {start}"
+            ));
+            reading.printed.next.insert(partition, start);
+        }
+        Ok(Vec::new())
     }
 
     /// Joins, and turns to the partitions that the group gives. Gives their ends, unless `--follow` goes beyond.

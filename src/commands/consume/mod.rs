@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstem_client::{
-    Client, FetchedRecord, Fetcher, FetcherConfig, Isolation, Membership, Offset, OffsetSpec, TopicPartition,
+    Client, FetchError, FetchedRecord, Fetcher, FetcherConfig, Isolation, Membership, Offset, OffsetSpec,
+    TopicPartition,
 };
 use regex::Regex;
 
@@ -55,11 +56,12 @@ Format strings, as in kcat: %t topic, %p partition, %o offset, %k key, %K its le
 %R the same length as 4 bytes, %T timestamp, %h headers as a=1,b=2, %% a per cent sign; \\n \\r \\t \\0 \\\\ \\x41. The \
 command adds no line feed.
 
-With --group, the command joins the consumer group, beside members of any client. The group gives each member a share of \
-the partitions, and shares again when members come and go. The command starts at the group's committed offsets. --from \
-applies to partitions without a committed offset. The command commits the offsets of printed records every 5 seconds, \
-before partitions go to another member, and at the end. After a crash it may print some records again. Ctrl-C leaves the \
-group at once. A member with --instance-id stays in the group for 45 seconds: a restart moves no partition.
+With --group, the command joins the consumer group, beside members of any client. The group gives each member a share \
+of the partitions, and shares again when members come and go. The command starts at the group's committed offsets. \
+--from applies to partitions without a committed offset, or whose committed offset was deleted. The command commits \
+the offsets of printed records every 5 seconds, before partitions go to another member, and at the end. After a crash \
+it may print some records again. Ctrl-C leaves the group at once. A member with --instance-id stays in the group for \
+45 seconds: a restart moves no partition.
 
 Exit codes:
   0  the command reached the end, Ctrl-C, or the reader of the output has closed it
@@ -207,7 +209,8 @@ impl Consume {
                     return Ok(());
                 }
             }
-            let records = self.look(&mut fetcher, reading).await?;
+            let found = fetcher.poll(LOOK).await;
+            let records = self.found(found, reading)?;
             if reading.print(self, &records, ends.as_ref())? {
                 return Ok(());
             }
@@ -218,9 +221,13 @@ impl Consume {
         client.fetcher(FetcherConfig { isolation: self.isolation(), ..self.cluster.fetcher_config() })
     }
 
-    /// The next records; none after a while, or while errors pass.
-    async fn look(&self, fetcher: &mut Fetcher, reading: &mut Reading<'_>) -> anyhow::Result<Vec<FetchedRecord>> {
-        match fetcher.poll(LOOK).await {
+    /// What a look for records has found: none while errors pass.
+    fn found(
+        &self,
+        found: Result<Vec<FetchedRecord>, FetchError>,
+        reading: &mut Reading<'_>,
+    ) -> anyhow::Result<Vec<FetchedRecord>> {
+        match found {
             Ok(records) => Ok(records),
             Err(error) if reading.patience.allows(&error) => Ok(Vec::new()),
             Err(error) => Err(self.cluster.explain_fetch(&self.title(), error)),
