@@ -269,6 +269,28 @@ fn a_static_member_ends_when_another_takes_its_place() {
 }
 
 #[test]
+fn a_second_interrupt_ends_a_member_whose_coordinator_does_not_answer() {
+    let broker = broker();
+    broker.run(&["topic", "create", "orders"]);
+    let mut member = Member::start(&broker, &[]);
+    assert_eq!(shares(&broker, 1), [1]);
+    produce(&broker, 1, 0);
+    assert_eq!(member.line(), "0/0");
+    broker.server.signal("STOP");
+    let stopped = Instant::now();
+    let status = loop {
+        if let Some(status) = member.child.try_wait().unwrap() {
+            break status;
+        }
+        // Less than --timeout, and than the time that the attempt to leave takes after it.
+        assert!(stopped.elapsed() < Duration::from_secs(20), "it waits for the coordinator");
+        signal(&member.child, "INT");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
 fn a_member_reads_to_the_end_commits_and_leaves() {
     let broker = broker();
     broker.run(&["topic", "create", "orders", "--partitions", "3"]);

@@ -161,11 +161,19 @@ impl Consume {
         let flushed = output.flush();
         let mut committed = Ok(());
         if let Some(membership) = &mut membership {
-            // Only what was written out.
-            if flushed.is_ok() {
-                committed = self.commit(membership, &mut printed).await;
+            let end = async {
+                // Only what was written out.
+                let committed = if flushed.is_ok() { self.commit(membership, &mut printed).await } else { Ok(()) };
+                membership.leave().await;
+                committed
+            };
+            tokio::select! {
+                result = end => committed = result,
+                () = interrupt.came() => note(
+                    "mainstem: interrupted before the group's coordinator answered; the group may read some printed \
+                     records again, and may wait for this member until its session ends",
+                ),
             }
-            membership.leave().await;
         }
         flushed?;
         result.and(committed)?;
