@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::commands::{Broker, read_line, stdout};
+use support::commands::{Broker, read_line, stderr, stdout};
 use support::{Server, exit_code, mainstem, signal};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -265,6 +265,28 @@ fn a_static_member_ends_when_another_takes_its_place() {
     assert_eq!(exit_code(&mut first.child), Some(1));
     produce(&broker, 1, 0);
     assert_eq!(second.line(), "0/0");
+    second.stop();
+}
+
+#[test]
+fn a_static_member_that_cannot_commit_since_another_took_its_place_says_so() {
+    let broker = broker();
+    broker.run(&["topic", "create", "orders"]);
+    produce(&broker, 1, 0);
+    let consume = ["consume", "orders", "--group", "workers", "--follow", "--instance-id", "one"];
+    let (mut first, mut output) = broker.spawn(&consume);
+    assert_eq!(read_line(&mut output), "0/0\n");
+    signal(&first, "STOP");
+    let second = Member::start(&broker, &["--instance-id", "one"]);
+    assert_eq!(second.line(), "0/0", "nobody has committed it");
+    signal(&first, "INT");
+    signal(&first, "CONT");
+    assert_eq!(exit_code(&mut first), Some(1));
+    let told = stderr(&mut first);
+    assert!(
+        told.ends_with("another member of the group uses this --instance-id; give each member its own\n"),
+        "{told}"
+    );
     second.stop();
 }
 

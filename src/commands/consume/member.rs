@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use mainstem_client::{
     Client, CommittedOffset, ErrorCode, FetchError, FetchedRecord, Fetcher, Membership, MembershipChange,
     MembershipConfig, OffsetSpec, TopicPartition,
@@ -43,7 +43,7 @@ impl Consume {
                     MembershipChange::Lost => lost(reading.printed),
                     MembershipChange::Fenced => {
                         reading.printed.next.clear();
-                        bail!("another member of the group uses this --instance-id; give each member its own");
+                        return Err(fenced());
                     }
                 }
                 ends = self.join(client, membership, &mut fetcher, reading.printed).await?;
@@ -168,14 +168,25 @@ impl Consume {
         match membership.commit(&offsets.collect::<Vec<_>>()).await {
             Ok(()) => printed.next.clear(),
             Err(error) if error.code().is_some_and(is_of_others) => lost(printed),
+            Err(error) if error.code() == Some(ErrorCode::FENCED_INSTANCE_ID) => {
+                printed.next.clear();
+                return Err(fenced());
+            }
             Err(error) => return Err(self.explain_group(error).context("what was printed cannot be committed")),
         }
         Ok(())
     }
 
     fn explain_group(&self, error: mainstem_client::ClientError) -> anyhow::Error {
+        if error.code() == Some(ErrorCode::FENCED_INSTANCE_ID) {
+            return fenced();
+        }
         self.cluster.explain_group(self.group.as_deref().unwrap_or_default(), error)
     }
+}
+
+fn fenced() -> anyhow::Error {
+    anyhow!("another member of the group uses this --instance-id; give each member its own")
 }
 
 fn is_of_others(code: ErrorCode) -> bool {
