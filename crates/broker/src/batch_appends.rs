@@ -95,7 +95,7 @@ impl<P> BatchAppends<P> {
 
 fn append(partition: &Partition, batch: &Bytes, terms: AppendTerms, unpacked_bytes_max: usize) -> BatchOutcome {
     let AppendTerms { now, zstd_allowed, awaits_commits } = terms;
-    let appended = partition.append_within(batch, Origin::Client, now, zstd_allowed, unpacked_bytes_max)?;
-    let commit = if awaits_commits { partition.committed(appended.next_offset()) } else { Commit::Done };
+    let (appended, epoch) = partition.append_within(batch, Origin::Client, now, zstd_allowed, unpacked_bytes_max)?;
+    let commit = if awaits_commits { partition.committed(appended.next_offset(), epoch) } else { Commit::Done };
     Ok(AppendedBatch { appended, commit })
 }

@@ -59,17 +59,20 @@ struct Waiters {
 }
 
 impl CommitWaiters {
-    /// Waits for `end <= high watermark`. `high_watermark` is read under the lock, so that an advance cannot be missed.
-    pub fn wait(&self, end: Offset, high_watermark: impl Fn() -> Offset) -> Commit {
+    /// Waits for `end <= high watermark`. `high_watermark` is read under the lock, so that an advance cannot be missed;
+    /// and after it, whether the node `still_leads` as it did at the append, so that a loss of the leadership cannot.
+    pub fn wait(&self, end: Offset, high_watermark: impl Fn() -> Offset, still_leads: impl Fn() -> bool) -> Commit {
         let mut waiters = self.waiters.lock();
         // Counted before the high watermark is read: an advance after that read finds the waiter.
         self.count.fetch_add(1, Ordering::SeqCst);
-        if high_watermark() >= end {
+        let is_committed = high_watermark() >= end;
+        let still_leads = still_leads();
+        if is_committed && still_leads {
             self.count.fetch_sub(1, Ordering::SeqCst);
             return Commit::Done;
         }
         let (sender, receiver) = oneshot::channel();
-        if let Some(failed) = waiters.failed {
+        if let Some(failed) = waiters.failed.or((!still_leads).then_some(CommitFailed::NotLeader)) {
             self.count.fetch_sub(1, Ordering::SeqCst);
             // A receiver that is kept by nobody else: the send cannot fail in a way that matters.
             let _ = sender.send(Err(failed));
@@ -131,15 +134,15 @@ mod tests {
     #[test]
     fn a_committed_record_needs_no_wait() {
         let waiters = CommitWaiters::default();
-        assert!(matches!(waiters.wait(Offset(5), || Offset(5)), Commit::Done));
+        assert!(matches!(waiters.wait(Offset(5), || Offset(5), || true), Commit::Done));
         assert_eq!(waiters.count.load(Ordering::SeqCst), 0);
     }
 
     #[test]
     fn an_advance_releases_those_below_it_and_no_others() {
         let waiters = CommitWaiters::default();
-        let late = waiters.wait(Offset(9), || Offset(0));
-        let early = waiters.wait(Offset(4), || Offset(0));
+        let late = waiters.wait(Offset(9), || Offset(0), || true);
+        let early = waiters.wait(Offset(4), || Offset(0), || true);
         waiters.advance(Offset(4));
         assert_eq!(outcome(early), Some(Ok(())));
         assert_eq!(waiters.count.load(Ordering::SeqCst), 1);
@@ -150,14 +153,18 @@ mod tests {
     #[test]
     fn a_failed_log_fails_those_who_wait_and_those_who_come_later() {
         let waiters = CommitWaiters::default();
-        let waiting = waiters.wait(Offset(1), || Offset(0));
+        let waiting = waiters.wait(Offset(1), || Offset(0), || true);
         waiters.fail(CommitFailed::Log);
         assert_eq!(outcome(waiting), Some(Err(CommitFailed::Log)));
-        assert_eq!(outcome(waiters.wait(Offset(2), || Offset(0))), Some(Err(CommitFailed::Log)));
-        assert_eq!(outcome(waiters.wait(Offset(1), || Offset(1))), Some(Ok(())), "what was committed before stays so");
+        assert_eq!(outcome(waiters.wait(Offset(2), || Offset(0), || true)), Some(Err(CommitFailed::Log)));
+        assert_eq!(
+            outcome(waiters.wait(Offset(1), || Offset(1), || true)),
+            Some(Ok(())),
+            "what was committed before stays so"
+        );
         waiters.reopen();
         assert_eq!(
-            outcome(waiters.wait(Offset(2), || Offset(0))),
+            outcome(waiters.wait(Offset(2), || Offset(0), || true)),
             Some(Err(CommitFailed::Log)),
             "it has failed for good"
         );
@@ -166,12 +173,12 @@ mod tests {
     #[test]
     fn who_leads_again_is_waited_for_again() {
         let waiters = CommitWaiters::default();
-        let waiting = waiters.wait(Offset(1), || Offset(0));
+        let waiting = waiters.wait(Offset(1), || Offset(0), || true);
         waiters.fail(CommitFailed::NotLeader);
         assert_eq!(outcome(waiting), Some(Err(CommitFailed::NotLeader)));
-        assert_eq!(outcome(waiters.wait(Offset(1), || Offset(0))), Some(Err(CommitFailed::NotLeader)));
+        assert_eq!(outcome(waiters.wait(Offset(1), || Offset(0), || true)), Some(Err(CommitFailed::NotLeader)));
         waiters.reopen();
-        let waiting = waiters.wait(Offset(1), || Offset(0));
+        let waiting = waiters.wait(Offset(1), || Offset(0), || true);
         waiters.advance(Offset(1));
         assert_eq!(outcome(waiting), Some(Ok(())));
     }

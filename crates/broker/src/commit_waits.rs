@@ -65,9 +65,9 @@ mod tests {
         let mut waits = CommitWaits::default();
         waits.add(0, Commit::Done);
         assert!(waits.is_empty());
-        waits.add(1, good.wait(Offset(1), || Offset(0)));
-        waits.add(2, good.wait(Offset(2), || Offset(0)));
-        waits.add(3, bad.wait(Offset(1), || Offset(0)));
+        waits.add(1, good.wait(Offset(1), || Offset(0), || true));
+        waits.add(2, good.wait(Offset(2), || Offset(0), || true));
+        waits.add(3, bad.wait(Offset(1), || Offset(0), || true));
         good.advance(Offset(1));
         bad.fail(CommitFailed::Log);
         let mut told = Vec::new();

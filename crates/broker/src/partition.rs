@@ -40,6 +40,8 @@ pub struct Partition {
     /// What the replica set says, readable without its lock.
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
+    /// The first epoch since which this node leads without a break. Nobody leads here: larger than any.
+    leads_since: AtomicI32,
     /// Of the image that was followed last.
     partition_epoch: AtomicI32,
     leads: AtomicBool,
@@ -86,11 +88,11 @@ impl Partition {
         now: TimestampMs,
         zstd_allowed: bool,
     ) -> Result<Appended, AppendError> {
-        self.append_within(batch, origin, now, zstd_allowed, usize::MAX)
+        self.append_within(batch, origin, now, zstd_allowed, usize::MAX).map(|(appended, _)| appended)
     }
 
     /// As [`append`](Self::append), of records that take at most `unpacked_bytes_max` when they are decompressed: with
-    /// more, nothing is appended, and the error says so.
+    /// more, nothing is appended, and the error says so. Also gives the leader epoch of the batch.
     pub fn append_within(
         &self,
         batch: &Bytes,
@@ -98,13 +100,13 @@ impl Partition {
         now: TimestampMs,
         zstd_allowed: bool,
         unpacked_bytes_max: usize,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<(Appended, LeaderEpoch), AppendError> {
+        let leader_epoch = self.leader_epoch();
         // Counted as written when this returns.
         let Some(_taken) = self.space.take_for(origin, batch.len()) else {
             let refused = AppendError::DiskReserve { partition: self.log.partition().clone() };
-            return self.log.known_duplicate(batch).ok_or(refused);
+            return self.log.known_duplicate(batch).map(|known| (known, leader_epoch)).ok_or(refused);
         };
-        let leader_epoch = self.leader_epoch();
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {
             // Where no descriptor was left, the log goes on: whoever waits is still told of commits.
@@ -117,7 +119,7 @@ impl Partition {
         if !appended.duplicate {
             self.log_end_moved(appended.next_offset(), batch.len());
         }
-        Ok(appended)
+        Ok((appended, leader_epoch))
     }
 
     /// Counts what was appended, and tells readers of its `bytes`. Appends of several threads may arrive here out of
@@ -153,13 +155,19 @@ impl Partition {
         }
     }
 
-    /// Waits until everything below `end` is committed: acknowledged as the topic's durability asks.
-    pub fn committed(&self, end: Offset) -> Commit {
-        // With `os` and `memory` the append itself moved the watermark past it: no lock is needed to see that.
-        if self.high_watermark() >= end {
+    /// Waits until everything below `end` is committed: acknowledged as the topic's durability asks. `epoch` is that of
+    /// the append. If this node has not led ever since, the records may have been cut, and others be in their place.
+    pub fn committed(&self, end: Offset, epoch: LeaderEpoch) -> Commit {
+        // With `os` and `memory` the append itself moved the watermark past it: no lock is needed to see that. The
+        // watermark is read first: it is of no later leadership than the one that is then compared.
+        if self.high_watermark() >= end && self.has_led_since(epoch) {
             return Commit::Done;
         }
-        self.commit_waiters.wait(end, || self.high_watermark())
+        self.commit_waiters.wait(end, || self.high_watermark(), || self.has_led_since(epoch))
+    }
+
+    fn has_led_since(&self, epoch: LeaderEpoch) -> bool {
+        self.leads_since.load(Ordering::SeqCst) <= epoch.0
     }
 
     /// Reads whole batches from `from` on, up to what `isolation` shows. May wait for the disk: not for a reactor.

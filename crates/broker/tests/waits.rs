@@ -31,7 +31,7 @@ fn append(node: &Node, partition: &Partition, value: &str) -> (Commit, usize) {
     let now = node.clock.wall_ms();
     let batch = batch(now, None, &[value.to_owned()]);
     let appended = partition.append(&batch, Origin::Client, now, true).expect("an append");
-    (partition.committed(appended.next_offset()), batch.len())
+    (partition.committed(appended.next_offset(), partition.leader_epoch()), batch.len())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use mainstem_coordinator::{GroupError, Reply};
-use mainstem_types::Offset;
+use mainstem_types::{LeaderEpoch, Offset};
 use tokio::sync::{oneshot, watch};
 
 use crate::partition::Partition;
@@ -21,6 +21,8 @@ pub(super) struct Delivery {
 pub(super) struct Condition {
     pub partition: Arc<Partition>,
     pub end: Offset,
+    /// In which they were written, or a later one of the same leadership.
+    pub epoch: LeaderEpoch,
     /// True: the shard has ended. Whatever is committed from then on was perhaps written by another leader.
     pub closed: watch::Receiver<bool>,
 }
@@ -28,7 +30,7 @@ pub(super) struct Condition {
 impl Condition {
     async fn met(mut self) -> Result<(), GroupError> {
         let committed = {
-            let mut commit = pin!(self.partition.committed(self.end).wait());
+            let mut commit = pin!(self.partition.committed(self.end, self.epoch).wait());
             let mut closed = pin!(self.closed.wait_for(|closed| *closed));
             poll_fn(|cx| match commit.as_mut().poll(cx) {
                 Poll::Ready(committed) => Poll::Ready(committed.is_ok()),

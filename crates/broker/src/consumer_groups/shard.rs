@@ -235,7 +235,8 @@ impl Shard {
     }
 
     fn condition(&self, end: Offset) -> Condition {
-        Condition { partition: Arc::clone(&self.partition), end, closed: self.closed.subscribe() }
+        let epoch = self.partition.leader_epoch();
+        Condition { partition: Arc::clone(&self.partition), end, epoch, closed: self.closed.subscribe() }
     }
 
     /// Appends what an outcome asks for, then hands out its answers. Gives the failure if that could not be done.

@@ -49,6 +49,7 @@ impl Partition {
             high_watermark: AtomicI64::new(replica.high_watermark().0),
             replica: Mutex::new(replica),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            leads_since: AtomicI32::new(i32::MAX),
             partition_epoch: AtomicI32::new(-1),
             leads: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
@@ -90,6 +91,12 @@ impl Partition {
         }
         let nodes = |list: &[i32]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
         let leader = Some(NodeId(image.leader)).filter(|leader| leader.0 != NO_LEADER);
+        match leads {
+            // Before anybody is told that this node does not lead, so that nobody waits under an old epoch after that.
+            false => self.leads_since.store(i32::MAX, Ordering::SeqCst),
+            true if !self.leads() => self.leads_since.store(epoch.0, Ordering::SeqCst),
+            true => {}
+        }
         if leads {
             self.commit_waiters.reopen();
         }

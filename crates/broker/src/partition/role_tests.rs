@@ -112,11 +112,11 @@ fn what_other_replicas_do_not_have_is_neither_committed_nor_seen() {
         assert_eq!(partition.high_watermark(), Offset(1));
         bed.replicas(&[1, 2], &[1, 2]);
         let end = append(&partition, "both").unwrap();
-        let waits = partition.committed(end);
+        let waits = partition.committed(end, partition.leader_epoch());
         assert_eq!((partition.high_watermark(), outcome(waits)), (Offset(1), None));
         let seen = partition.read(Offset(1), 1 << 20, true, Isolation::ReadUncommitted).unwrap();
         assert_eq!(seen.reading.bytes, 0);
-        let waits = partition.committed(end);
+        let waits = partition.committed(end, partition.leader_epoch());
         bed.replicas(&[1, 2], &[1]);
         assert_eq!((partition.high_watermark(), outcome(waits)), (end, Some(Ok(()))), "alone in sync again");
     }
@@ -130,13 +130,14 @@ fn who_stops_leading_refuses_and_tells_whoever_waits_and_may_lead_again() {
         bed.replicas(&[1, 2], &[1, 2]);
         let end = append(&partition, "one").unwrap();
         let epoch = partition.leader_epoch();
-        let (waits, changes) = (partition.committed(end), partition.fetch_waiters().changes());
+        let (waits, changes) =
+            (partition.committed(end, partition.leader_epoch()), partition.fetch_waiters().changes());
         bed.leader(2);
         assert_eq!(partition.role(), Role::Follower { leader: Some(NodeId(2)) });
         assert_eq!(outcome(waits), Some(Err(CommitFailed::NotLeader)));
         assert!(partition.fetch_waiters().changes() > changes, "who waits for records looks again");
         assert!(matches!(append(&partition, "two"), Err(AppendError::NotLeader { .. })));
-        assert_eq!(outcome(partition.committed(end)), Some(Err(CommitFailed::NotLeader)));
+        assert_eq!(outcome(partition.committed(end, partition.leader_epoch())), Some(Err(CommitFailed::NotLeader)));
         assert_eq!(partition.check_leader_epoch(LeaderEpoch::NONE), Err(EpochCheckError::NotLeader));
         let (given, current) = (epoch, LeaderEpoch(epoch.0 + 1));
         assert_eq!(partition.check_leader_epoch(given), Err(EpochCheckError::Fenced { given, current }));
@@ -148,7 +149,7 @@ fn who_stops_leading_refuses_and_tells_whoever_waits_and_may_lead_again() {
         });
         assert_eq!((partition.role(), partition.high_watermark()), (Role::Leader, end));
         let end = append(&partition, "three").unwrap();
-        assert_eq!(outcome(partition.committed(end)), Some(Ok(())));
+        assert_eq!(outcome(partition.committed(end, partition.leader_epoch())), Some(Ok(())));
         assert_eq!(partition.log().epoch_for_offset(Offset(1)), Some(LeaderEpoch(epoch.0 + 3)));
     }
 }
@@ -182,7 +183,7 @@ fn a_replica_that_was_given_to_others_goes_with_its_log() {
         let partition = bed.partition();
         bed.replicas(&[1, 2], &[1, 2]);
         let end = append(&partition, "one").unwrap();
-        let waits = partition.committed(end);
+        let waits = partition.committed(end, partition.leader_epoch());
         bed.change(|record| {
             record.replicas = Some(vec![2]);
             record.isr = Some(vec![2]);
@@ -321,7 +322,7 @@ fn who_loses_replicas_and_the_leadership_in_one_image_acknowledges_nothing() {
         let partition = bed.partition();
         bed.replicas(&[1, 2], &[1, 2]);
         let end = append(&partition, "one").unwrap();
-        let waits = partition.committed(end);
+        let waits = partition.committed(end, partition.leader_epoch());
         bed.change(|record| {
             record.replicas = Some(vec![1, 4]);
             record.isr = Some(vec![4]);
@@ -329,5 +330,28 @@ fn who_loses_replicas_and_the_leadership_in_one_image_acknowledges_nothing() {
         });
         assert_eq!(outcome(waits), Some(Err(CommitFailed::NotLeader)));
         assert_eq!(partition.high_watermark(), Offset(0));
+    }
+}
+
+#[test]
+fn a_wait_for_records_of_an_earlier_leadership_is_told_that_it_is_over() {
+    for layout in LAYOUTS {
+        let bed = Bed::new(layout);
+        let partition = bed.partition();
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "lost").unwrap();
+        let before = partition.leader_epoch();
+        bed.replicas(&[1, 2], &[1]);
+        assert_eq!(outcome(partition.committed(end, before)), Some(Ok(())));
+        bed.leader(2);
+        bed.leader(1);
+        // Whatever lies below `end` now: it need not be what was appended.
+        assert!(partition.high_watermark() >= end);
+        let not_leader = Some(Err(CommitFailed::NotLeader));
+        assert_eq!(outcome(partition.committed(end, before)), not_leader);
+        bed.replicas(&[1, 2], &[1, 2]);
+        let end = append(&partition, "waits").unwrap();
+        assert_eq!(outcome(partition.committed(end, before)), not_leader);
+        assert_eq!(outcome(partition.committed(end, partition.leader_epoch())), None);
     }
 }

@@ -170,7 +170,7 @@ impl<'n> Client<'n> {
             Err(error) => panic!("{name}-{index}: {error}"),
         };
         self.node.flush();
-        let acked = match settled(partition.committed(appended.next_offset())) {
+        let acked = match settled(partition.committed(appended.next_offset(), partition.leader_epoch())) {
             false => Acked::No,
             true if disk => Acked::Disk,
             true => Acked::Os,
