@@ -66,8 +66,8 @@ impl Consume {
         }
     }
 
-    /// Prints so that a slow reader of the output delays neither commits nor a rebalance. After a change the rest of the
-    /// records is left out: the member that has the partition next reads it again. True: `--count` is reached.
+    /// Prints so that a slow reader of the output delays neither commits nor a rebalance. After a change the rest of
+    /// the records is left out: the member that has the partition next reads it again. True: `--count` is reached.
     async fn print_in_slices(
         &self,
         membership: &mut Membership,
@@ -94,8 +94,8 @@ impl Consume {
         }
     }
 
-    /// The next records; none after a while. A partition that does not have its position any more goes on where `--from`
-    /// says: a group is read on even if it was away for longer than the records were retained.
+    /// The next records; none after a while. A partition that does not have its position any more goes on where
+    /// `--from` says: a group is read on even if it was away for longer than the records were retained.
     async fn look(&self, fetcher: &mut Fetcher, reading: &mut Reading<'_>) -> anyhow::Result<Vec<FetchedRecord>> {
         let (partition, position) = match fetcher.poll(LOOK).await {
             Err(FetchError::OutOfRange { partition, position, .. }) => (partition, position),
