@@ -248,7 +248,7 @@ fn an_append_without_a_descriptor_is_refused_and_later_ones_are_waited_for() {
         let partition = bed.partition();
         bed.replicas(&[1, 2], &[1, 2]);
         let end = append(&partition, "two").unwrap();
-        let before = partition.committed(end);
+        let before = partition.committed(end, partition.leader_epoch());
         // Once to forget that they were used.
         (0..2).for_each(|_| bed.broker.state.env.release_idle_files());
         fs.plan_fault(Fault::of(OpKind::Open, 1).with(FaultAction::NoDescriptor));
@@ -256,7 +256,7 @@ fn an_append_without_a_descriptor_is_refused_and_later_ones_are_waited_for() {
         assert!(matches!(refused, Err(AppendError::Storage(_))), "{layout}: {refused:?}");
         assert!(partition.log().failure().is_none(), "{layout}");
         let end = append(&partition, "three").unwrap();
-        let after = partition.committed(end);
+        let after = partition.committed(end, partition.leader_epoch());
         bed.replicas(&[1, 2], &[1]);
         assert_eq!((outcome(before), outcome(after)), (Some(Ok(())), Some(Ok(()))), "{layout}");
     }
