@@ -64,7 +64,7 @@ fn the_start_and_the_description_say_what_may_be_lost() {
     let create = ["topic", "create", "t", "--config", "mainstem.durability=memory"];
     stdout(&run_with(&server.address(), "", &create));
     let described = stdout(&run_with(&server.address(), "", &["topic", "describe", "t"]));
-    assert!(described.contains("memory: a killed broker loses up to 10 ms and 256 KiB"), "{described}");
+    assert!(described.contains("memory: a killed broker loses up to 10 ms (256 KiB)"), "{described}");
     let server = restart(server, folder.path());
     assert!(server.says("durability memory of t: ") && server.says("256 KiB"), "{:?}", server.lines);
     server.kill();
