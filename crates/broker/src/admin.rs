@@ -13,10 +13,10 @@ use mainstem_metadata::controller::{
 
 use mainstem_types::{CONSUMER_OFFSETS_TOPIC, PartitionIndex, is_internal_topic};
 
-use crate::apply::own_partitions;
 use crate::broker::Broker;
 use crate::controller_thread::ControllerError;
-use crate::start::random_id;
+use crate::random_ids::random_id;
+use crate::topics::own_partitions;
 
 impl Broker {
     /// One result a topic, in the order of `topics`.

@@ -15,7 +15,7 @@ use mainstem_store::{
 use mainstem_types::{NodeId, TopicId};
 
 use crate::metadata_log::{LoadError, LoadedMetadata, MetadataLog};
-use crate::start::random_id;
+use crate::random_ids::random_id;
 
 /// Why a node does not start on a folder.
 #[derive(Debug, thiserror::Error)]

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mainstem_metadata::config::{BrokerConfig, TopicConfig};
-use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage};
+use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, TopicImage};
 use mainstem_store::{LogConfig, NewLog, OpenError, PartitionLog, TopicLog};
-use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, PartitionIndex, TopicId, TopicPartition};
 
-use crate::grouped::{grouped, grouping};
+use crate::node_state::NodeState;
 use crate::partition::{Partition, PartitionStart};
+use crate::partition_groups::{grouped_partition, placement};
 use crate::settings::log_config;
-use crate::state::State;
-use crate::topics::{Topic, TopicMap};
+use crate::topics::{Topic, TopicMap, own_partitions};
 
-impl State {
+impl NodeState {
     /// Makes the node follow the image.
     pub(crate) fn follow(&self, image: &ClusterImage, delta: &ImageDelta) {
         let everything = self.follow_broker_settings(image, delta);
@@ -138,14 +138,14 @@ impl State {
         for topic in touched.iter().filter_map(|id| image.topic_by_id(*id)) {
             let known = topics.by_id(topic.id);
             let config = self.topic_config(image, &topic.name, &broker);
-            let grouping = grouping(&config, &broker);
+            let placement = placement(&config, &broker);
             let config = Arc::new(log_config(&config, &broker));
             for (index, _) in own_partitions(topic, self.node) {
                 if known.is_some_and(|known| known.partition(PartitionIndex(index)).is_some()) {
                     continue;
                 }
-                if let Some(grouping) = grouping {
-                    let one = grouped(&topic.name, topic.id, index, &config, grouping);
+                if let Some(placement) = placement {
+                    let one = grouped_partition(&topic.name, topic.id, index, &config, placement);
                     match self.folder.group_partition(&one) {
                         Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
                         Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
@@ -259,13 +259,4 @@ impl State {
         let topic = Topic { name: Arc::clone(&served.name), id, partitions: served.partitions.clone(), config };
         topics.insert(Arc::new(topic));
     }
-}
-
-/// The partitions of a topic that this node holds. On one node these are all of them, numbered from 0 without gaps.
-pub(crate) fn own_partitions(topic: &TopicImage, node: NodeId) -> impl Iterator<Item = (i32, &PartitionImage)> {
-    topic
-        .partitions
-        .iter()
-        .filter(move |(_, partition)| partition.replicas.contains(&node.0))
-        .map(|(index, p)| (*index, p))
 }

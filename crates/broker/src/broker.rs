@@ -14,10 +14,10 @@ use crate::cleaner::Cleaner;
 use crate::consumer_groups::ConsumerGroups;
 use crate::controller_thread::{ControllerError, ControllerThread};
 use crate::maintenance::Maintenance;
+use crate::node_state::{ConfigWatcher, NodeState};
 use crate::producer_ids::ProducerIds;
+use crate::random_ids::random_bytes;
 use crate::read_counters::ReadCounters;
-use crate::start::random_bytes;
-use crate::state::{ConfigWatcher, State};
 use crate::topics::TopicMap;
 use mainstem_waits::BlockingPool;
 
@@ -32,7 +32,7 @@ pub struct Endpoint {
 
 /// One node.
 pub struct Broker {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<NodeState>,
     pub(crate) controller: ControllerThread,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) heavy: Arc<BlockingPool>,

@@ -16,9 +16,9 @@ use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Co
 use mainstem_types::{PartitionIndex, TopicId};
 use parking_lot::Mutex;
 
+use crate::node_state::NodeState;
 use crate::partition::Partition;
 use crate::space::Space;
-use crate::state::State;
 
 const REST_MIN: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(3600);
@@ -66,7 +66,7 @@ enum Standing {
 
 impl Cleaner {
     /// No thread if `log.cleaner.enable` is off.
-    pub fn start(state: &Arc<State>) -> io::Result<Cleaner> {
+    pub fn start(state: &Arc<NodeState>) -> io::Result<Cleaner> {
         let shared = Arc::new(Shared::default());
         if state.config.load().cleaner.enable {
             start_thread(&shared, &Arc::downgrade(state), 0)?;
@@ -90,7 +90,7 @@ impl Cleaner {
     }
 
     /// Compacts everything that is due now, at full speed, on this thread. Gives the number of passes.
-    pub fn run_due(&self, state: &State) -> usize {
+    pub fn run_due(&self, state: &NodeState) -> usize {
         let limits = limits(&state.config.load().cleaner);
         let mut passes = 0;
         while let Some(partition) = self.shared.take_due(state) {
@@ -101,7 +101,7 @@ impl Cleaner {
     }
 }
 
-fn start_thread(shared: &Arc<Shared>, state: &Weak<State>, number: usize) -> io::Result<()> {
+fn start_thread(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) -> io::Result<()> {
     let mut threads = shared.threads.lock();
     if threads.len() > number {
         return Ok(());
@@ -112,7 +112,7 @@ fn start_thread(shared: &Arc<Shared>, state: &Weak<State>, number: usize) -> io:
     Ok(())
 }
 
-fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
+fn run(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) {
     let mut backoff = match state.upgrade() {
         Some(state) => backoff(&state.config.load().cleaner),
         None => return,
@@ -140,7 +140,7 @@ fn run(shared: &Arc<Shared>, state: &Weak<State>, number: usize) {
     }
 }
 
-fn start_others(shared: &Arc<Shared>, state: &Arc<State>, wanted: usize) {
+fn start_others(shared: &Arc<Shared>, state: &Arc<NodeState>, wanted: usize) {
     for number in 1..wanted {
         if let Err(error) = start_thread(shared, &Arc::downgrade(state), number) {
             return tracing::warn!("compaction runs with fewer threads than log.cleaner.threads: {error}");
@@ -165,7 +165,7 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
 impl Shared {
     /// The due log with the largest dirty share that no thread compacts; it is the caller's until
     /// [`Shared::give_back`].
-    fn take_due(&self, state: &State) -> Option<Arc<Partition>> {
+    fn take_due(&self, state: &NodeState) -> Option<Arc<Partition>> {
         loop {
             let partition = self.most_due(state)?;
             let mut logs = self.logs.lock();
@@ -180,7 +180,7 @@ impl Shared {
         }
     }
 
-    fn most_due(&self, state: &State) -> Option<Arc<Partition>> {
+    fn most_due(&self, state: &NodeState) -> Option<Arc<Partition>> {
         let now = state.env.clock.monotonic();
         let mut best: Option<(f64, Arc<Partition>)> = None;
         for topic in state.topics.load().iter().filter(|topic| topic.config.cleanup_compact) {
@@ -202,7 +202,7 @@ impl Shared {
         }
     }
 
-    fn due_work(&self, state: &State, partition: &Partition) -> Option<Cleanable> {
+    fn due_work(&self, state: &NodeState, partition: &Partition) -> Option<Cleanable> {
         let now = state.env.clock.wall_ms();
         // Compaction exists in this layout only.
         let log = partition.log().as_partition_log()?;
@@ -240,7 +240,13 @@ fn key(partition: &Partition) -> Key {
     (partition.topic_id, partition.index)
 }
 
-fn clean_and_tell(shared: &Shared, state: &State, partition: &Partition, limits: &CleanerLimits, pace: &mut Pace<'_>) {
+fn clean_and_tell(
+    shared: &Shared,
+    state: &NodeState,
+    partition: &Partition,
+    limits: &CleanerLimits,
+    pace: &mut Pace<'_>,
+) {
     let name = partition.log().partition();
     let done = match clean(shared, state, partition, limits, pace) {
         Ok(Some(done)) => {
@@ -262,7 +268,7 @@ fn clean_and_tell(shared: &Shared, state: &State, partition: &Partition, limits:
 
 fn clean(
     shared: &Shared,
-    state: &State,
+    state: &NodeState,
     partition: &Partition,
     limits: &CleanerLimits,
     pace: &mut Pace<'_>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use mainstem_store::{OldFile, StorageError};
 use mainstem_types::TimestampMs;
 
-use crate::maintenance;
-use crate::state::State;
+use crate::node_state::NodeState;
+use crate::retention::retention_of_groups;
 
 /// How often the use of the disk is looked at.
 pub(crate) const LOOK: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ const FORCED_FILES_MAX: usize = 10;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Whether old files may be deleted now.
-pub(crate) fn are_due(state: &State) -> bool {
+pub(crate) fn are_due(state: &NodeState) -> bool {
     let config = state.config.load();
     is_hour(&config.log.commit_log_delete_hours, state.env.clock.wall_ms()) || is_pressed(state)
 }
@@ -27,13 +27,13 @@ fn is_hour(hours: &[u8], now: TimestampMs) -> bool {
 }
 
 /// Whether the disk is so full that old files go at any hour.
-fn is_pressed(state: &State) -> bool {
+fn is_pressed(state: &NodeState) -> bool {
     let limit = state.config.load().log.commit_log_max_percent;
     state.space.is_short() || used_percent(state).is_some_and(|used| used > i64::from(limit))
 }
 
 /// Of the disk; `None` where that cannot be known.
-fn used_percent(state: &State) -> Option<i64> {
+fn used_percent(state: &NodeState) -> Option<i64> {
     let (total, free) = (state.folder.total_space().ok()?, state.folder.free_space().ok()?);
     // Rounded up: 100 is full.
     let used = u128::from(total.saturating_sub(free)) * 100;
@@ -41,9 +41,9 @@ fn used_percent(state: &State) -> Option<i64> {
 }
 
 /// Makes room where the disk is too full for the hours to count.
-pub(crate) fn make_room(state: &State, go_on: &dyn Fn() -> bool) {
+pub(crate) fn make_room(state: &NodeState, go_on: &dyn Fn() -> bool) {
     if !state.config.load().log.commit_log_delete_hours.is_empty() && is_pressed(state) {
-        maintenance::retention_of_groups(state);
+        retention_of_groups(state);
     }
     let force = i64::from(state.config.load().log.commit_log_force_percent);
     for _ in 0..FORCED_FILES_MAX {
@@ -60,7 +60,7 @@ pub(crate) fn make_room(state: &State, go_on: &dyn Fn() -> bool) {
 }
 
 /// Whether the file could go: what is not committed stays.
-fn delete(state: &State, oldest: &OldFile) -> bool {
+fn delete(state: &NodeState, oldest: &OldFile) -> bool {
     let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded_of(&oldest.group));
     // Not behind everything else that is to be removed.
     state.folder.remove_deleted_of(&oldest.group);
@@ -81,7 +81,7 @@ fn delete(state: &State, oldest: &OldFile) -> bool {
     }
 }
 
-fn hide(state: &State, oldest: &OldFile) -> Result<(), StorageError> {
+fn hide(state: &NodeState, oldest: &OldFile) -> Result<(), StorageError> {
     for topic in state.topics.load().iter() {
         for partition in &topic.partitions {
             let Some(log) = partition.log().as_group_partition() else { continue };

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::metadata_log::{LoadError, MetadataLog, MetadataWriteError};
-use crate::state::State;
+use crate::node_state::NodeState;
 
 /// Why a change of the metadata was not made.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ impl Core {
     }
 
     /// Writes a snapshot if there is enough new, or the last one is old.
-    fn snapshot_if_due(&mut self, state: &State) {
+    fn snapshot_if_due(&mut self, state: &NodeState) {
         let config = &state.config.load().metadata_log;
         let now = state.env.clock.monotonic();
         let bytes = self.log.bytes_since_snapshot();
@@ -115,7 +115,7 @@ impl Core {
         self.snapshot(state);
     }
 
-    pub fn snapshot(&mut self, state: &State) {
+    pub fn snapshot(&mut self, state: &NodeState) {
         self.last_snapshot = state.env.clock.monotonic();
         match self.log.snapshot(self.controller.image(), state.env.clock.wall_ms()) {
             Ok(id) => tracing::debug!("metadata snapshot up to offset {}", id.end),
@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-type Job = Box<dyn FnOnce(&mut Core, &State) + Send>;
+type Job = Box<dyn FnOnce(&mut Core, &NodeState) + Send>;
 
 /// The way to the thread.
 pub(crate) struct ControllerThread {
@@ -134,7 +134,7 @@ pub(crate) struct ControllerThread {
 }
 
 impl ControllerThread {
-    pub fn start(core: Core, state: &Arc<State>) -> io::Result<ControllerThread> {
+    pub fn start(core: Core, state: &Arc<NodeState>) -> io::Result<ControllerThread> {
         let (sender, receiver) = channel();
         let state = Arc::downgrade(state);
         let thread = Worker::start("controller", move |_| run(core, &receiver, &state))?;
@@ -144,7 +144,7 @@ impl ControllerThread {
     /// Runs one operation: `decide` looks at the image and says what is recorded and answered.
     pub async fn change<R: Send + 'static>(
         &self,
-        decide: impl FnOnce(&Controller, &State) -> Decision<R> + Send + 'static,
+        decide: impl FnOnce(&Controller, &NodeState) -> Decision<R> + Send + 'static,
     ) -> Result<R, ControllerError> {
         self.run(|core, state| decide_and_follow(core, state, decide)).await?
     }
@@ -152,7 +152,7 @@ impl ControllerThread {
     /// Runs `operation` on the thread, between two changes.
     pub async fn run<R: Send + 'static>(
         &self,
-        operation: impl FnOnce(&mut Core, &State) -> R + Send + 'static,
+        operation: impl FnOnce(&mut Core, &NodeState) -> R + Send + 'static,
     ) -> Result<R, ControllerError> {
         let (sender, receiver) = oneshot::channel();
         self.submit(Box::new(move |core, state| {
@@ -168,7 +168,7 @@ impl ControllerThread {
     }
 
     /// Lets the thread do a last operation, then ends it.
-    pub fn stop(&self, last: impl FnOnce(&mut Core, &State) + Send + 'static) {
+    pub fn stop(&self, last: impl FnOnce(&mut Core, &NodeState) + Send + 'static) {
         // Nothing is left to do for a thread that was stopped before.
         let _ = self.submit(Box::new(last));
         self.sender.lock().take();
@@ -178,8 +178,8 @@ impl ControllerThread {
 
 fn decide_and_follow<R>(
     core: &mut Core,
-    state: &State,
-    decide: impl FnOnce(&Controller, &State) -> Decision<R>,
+    state: &NodeState,
+    decide: impl FnOnce(&Controller, &NodeState) -> Decision<R>,
 ) -> Result<R, ControllerError> {
     let Decision { records, reply } = decide(core.controller(), state);
     let delta = core.commit(&records, state.env.clock.wall_ms())?;
@@ -192,7 +192,7 @@ fn decide_and_follow<R>(
 /// How often the thread looks whether a snapshot is due when nothing changes.
 const IDLE_CHECK: Duration = Duration::from_secs(60);
 
-fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<State>) {
+fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<NodeState>) {
     loop {
         let job = jobs.recv_timeout(IDLE_CHECK);
         let Some(state) = state.upgrade() else { return };

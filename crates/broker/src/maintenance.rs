@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use mainstem_env::{Signal, Worker};
 use mainstem_metadata::config::BrokerConfig;
-use mainstem_store::{Removal, TopicLog};
-use mainstem_types::{TimestampMs, TopicPartition};
+use mainstem_store::Removal;
 
 use crate::commit_logs;
-use crate::partition::Partition;
-use crate::state::State;
+use crate::node_state::NodeState;
+use crate::retention::{retention_of_groups, retention_where};
+use crate::space::suggested_reserve;
 
 /// How often each thread looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ struct Task {
     first: fn(&BrokerConfig) -> Duration,
     /// How long after it began it is done again, at the earliest with the next tick.
     every: fn(&BrokerConfig) -> Duration,
-    run: fn(&State, &Signal),
+    run: fn(&NodeState, &Signal),
 }
 
 static TASKS: [Task; 9] = [
@@ -89,7 +89,7 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub fn start(state: &Arc<State>) -> io::Result<Maintenance> {
+    pub fn start(state: &Arc<NodeState>) -> io::Result<Maintenance> {
         let began = state.env.clock.monotonic();
         let start = |task: &'static Task| {
             let state = Arc::downgrade(state);
@@ -109,7 +109,7 @@ impl Maintenance {
     }
 }
 
-fn run(task: &Task, began: Duration, signal: &Signal, state: &Weak<State>) {
+fn run(task: &Task, began: Duration, signal: &Signal, state: &Weak<NodeState>) {
     let mut due = None;
     while !signal.wait(TICK) {
         let Some(state) = state.upgrade() else { return };
@@ -121,13 +121,17 @@ fn run(task: &Task, began: Duration, signal: &Signal, state: &Weak<State>) {
     }
 }
 
-pub(crate) fn look_at_disk(state: &State) {
-    if let Err(error) = crate::space::look(state) {
+pub(crate) fn look_at_disk(state: &NodeState) {
+    let reserve = match u64::try_from(state.config.load().log.disk_reserve_bytes) {
+        Ok(bytes) => Ok(bytes),
+        Err(_) => state.folder.total_space().map(suggested_reserve),
+    };
+    if let Err(error) = reserve.and_then(|reserve| state.space.look(reserve)) {
         tracing::debug!("the free space of the disk is not known: {error}");
     }
 }
 
-fn flush_due(state: &State) {
+fn flush_due(state: &NodeState) {
     for topic in state.topics.load().iter() {
         for partition in &topic.partitions {
             partition.log().flush_if_due();
@@ -136,11 +140,11 @@ fn flush_due(state: &State) {
 }
 
 /// Deletes what waits for it: where the disk is short of space, also files whose delay is not over.
-fn remove_waiting(state: &State, signal: &Signal) {
+fn remove_waiting(state: &NodeState, signal: &Signal) {
     remove_files(state, &Removal { everything: state.space.is_short(), go_on: &|| !signal.is_stopped() });
 }
 
-pub(crate) fn remove_files(state: &State, removal: &Removal<'_>) {
+pub(crate) fn remove_files(state: &NodeState, removal: &Removal<'_>) {
     state.folder.remove(removal);
     for topic in state.topics.load().iter() {
         topic.partitions.iter().for_each(|partition| _ = partition.log().remove_files(removal));
@@ -149,7 +153,7 @@ pub(crate) fn remove_files(state: &State, removal: &Removal<'_>) {
 
 /// Applies retention to every partition: to those in commit logs when that is due.
 /// Stops between two logs when `go_on` says so.
-pub(crate) fn retention(state: &State, go_on: &dyn Fn() -> bool) {
+pub(crate) fn retention(state: &NodeState, go_on: &dyn Fn() -> bool) {
     let mut removed = retention_where(state, go_on, |log| log.as_partition_log().is_some());
     if go_on() && commit_logs::are_due(state) {
         removed |= retention_of_groups(state);
@@ -159,69 +163,7 @@ pub(crate) fn retention(state: &State, go_on: &dyn Fn() -> bool) {
     }
 }
 
-/// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics
-/// among them. Whether anything was removed.
-pub(crate) fn retention_of_groups(state: &State) -> bool {
-    let removed = retention_where(state, &|| true, |log| log.as_group_partition().is_some());
-    let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);
-    if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms) {
-        tracing::error!("cannot find out the age of records of unknown topics, so they stay: {error}");
-    }
-    match state.folder.remove_unneeded() {
-        Ok(0) => {}
-        Ok(files) => tracing::info!("removed {files} commit log files that no partition needs"),
-        Err(error) => tracing::error!("cannot remove commit log files: {error}"),
-    }
-    removed
-}
-
-/// Applies retention to some logs. One whose disk fails is reported; the others go on.
-fn retention_where(state: &State, go_on: &dyn Fn() -> bool, chosen: impl Fn(&TopicLog) -> bool) -> bool {
-    let mut removed = false;
-    for topic in state.topics.load().iter() {
-        for partition in topic.partitions.iter().filter(|partition| chosen(partition.log())) {
-            if !go_on() {
-                return removed;
-            }
-            removed |= retention_of(state, partition);
-        }
-    }
-    removed
-}
-
-fn retention_of(state: &State, partition: &Partition) -> bool {
-    let (name, now) = (partition.log().partition(), state.env.clock.wall_ms());
-    match partition.log().retention_pass(now, partition.high_watermark()) {
-        Ok(outcome) if outcome.segments_removed > 0 => {
-            partition.log_start_moved();
-            tracing::info!(
-                "{name}: removed {} old segments, {} bytes; the log now begins at {}",
-                outcome.segments_removed,
-                outcome.bytes_removed,
-                outcome.log_start
-            );
-            if let Some((time, unit)) = outcome.newest.and_then(|time| Some((time, time.other_unit(now)?))) {
-                tracing::warn!("{}", wrong_unit(name, time, unit));
-            }
-            true
-        }
-        Ok(_) => false,
-        Err(error) => {
-            tracing::error!("{name}: retention failed: {error}");
-            false
-        }
-    }
-}
-
-/// Of records that retention removed, as in Kafka, because their producer does not give milliseconds.
-fn wrong_unit(partition: &TopicPartition, time: TimestampMs, unit: &str) -> String {
-    format!(
-        "{partition}: the timestamps of the removed records look wrong: the newest is {time}, which is a likely time in {unit}, not in milliseconds; \
-         let the producer give milliseconds, or set message.timestamp.type=LogAppendTime for the topic"
-    )
-}
-
-fn expire_producers(state: &State) {
+fn expire_producers(state: &NodeState) {
     let now = state.env.clock.wall_ms();
     for topic in state.topics.load().iter() {
         for partition in &topic.partitions {
@@ -233,7 +175,7 @@ fn expire_producers(state: &State) {
 }
 
 /// Gives back files and memory of idle logs.
-fn release_idle(state: &State) {
+fn release_idle(state: &NodeState) {
     state.env.release_idle_files();
     state.folder.release_idle_groups();
     for topic in state.topics.load().iter() {
@@ -241,7 +183,7 @@ fn release_idle(state: &State) {
     }
 }
 
-pub(crate) fn write_checkpoints(state: &State) {
+pub(crate) fn write_checkpoints(state: &NodeState) {
     if let Err(error) = state.folder.write_checkpoints(&state.all_logs()) {
         tracing::error!("cannot write the checkpoints: {error}");
     }

@@ -10,10 +10,12 @@ use mainstem_env::{Clock, CrashPolicy, DirEntry, File, Fs, ManualClock, MemFs, M
 use mainstem_metadata::controller::{NewTopic, TopicRef};
 use mainstem_record::BatchBuilder;
 use mainstem_store::{Origin, StoreEnv};
-use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId};
+use mainstem_types::{Offset, PartitionIndex, ProducerEpoch, ProducerId, TimestampMs, TopicPartition};
 
 use super::*;
 use crate::broker::Broker;
+use crate::partition::Partition;
+use crate::retention::wrong_unit;
 
 const NOW: TimestampMs = TimestampMs(1_790_000_000_000);
 /// Whatever takes longer than this does not happen.

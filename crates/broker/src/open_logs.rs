@@ -11,26 +11,19 @@ use std::sync::Arc;
 
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
-use mainstem_store::{FolderEntry, FolderReport, Grouping, LogConfig, LogRecovery, OpenError, StopKind, TopicLog};
+use mainstem_store::{
+    FolderEntry, FolderReport, GroupPlacement, LogConfig, LogRecovery, OpenError, StopKind, TopicLog,
+};
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
-use crate::apply::own_partitions;
-use crate::grouped::{grouped, grouping, open_groups};
 use crate::in_memory;
+use crate::node_state::NodeState;
+use crate::open_report::OpenReport;
 use crate::partition::Partition;
+use crate::partition_groups::{grouped_partition, open_groups, placement};
 use crate::settings::log_config;
-use crate::state::State;
-use crate::topics::{Topic, TopicMap};
-
-/// What was found and done.
-#[derive(Debug, Default)]
-pub(crate) struct OpenReport {
-    pub recovery: LogRecovery,
-    pub parked: Vec<String>,
-    pub failed: Vec<String>,
-    pub in_memory: Vec<String>,
-}
+use crate::topics::{Topic, TopicMap, own_partitions};
 
 /// One partition of the image on its way to a log.
 struct Wanted<'i> {
@@ -38,22 +31,22 @@ struct Wanted<'i> {
     index: i32,
     config: Arc<LogConfig>,
     entry: Option<FolderEntry>,
-    grouping: Option<Grouping>,
+    placement: Option<GroupPlacement>,
 }
 
 /// Opens everything and publishes the topics.
-pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderReport) -> OpenReport {
+pub(crate) fn open_logs(state: &NodeState, image: &ClusterImage, folder: &FolderReport) -> OpenReport {
     let mut report = OpenReport::default();
     let broker = state.config.load_full();
     let mut entries = take_entries(state, image, folder, &mut report);
     let mut wanted = Vec::new();
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, &broker);
-        let grouping = grouping(&config, &broker);
+        let placement = placement(&config, &broker);
         let config = Arc::new(log_config(&config, &broker));
         for (index, _) in own_partitions(topic, state.node) {
             let entry = entries.remove(&(topic.id, index));
-            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry, grouping });
+            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry, placement });
         }
     }
     open_groups(state, image, &broker, &mut report);
@@ -80,7 +73,7 @@ pub(crate) fn open_logs(state: &State, image: &ClusterImage, folder: &FolderRepo
 
 /// The folder's entries by topic id and index. What belongs to no topic of the image is parked.
 fn take_entries(
-    state: &State,
+    state: &NodeState,
     image: &ClusterImage,
     folder: &FolderReport,
     report: &mut OpenReport,
@@ -136,7 +129,12 @@ fn threads(broker: &BrokerConfig, stop: StopKind, logs: usize) -> usize {
 }
 
 /// Opens or creates each log, several at a time.
-fn open_all(state: &State, wanted: &[Wanted<'_>], threads: usize, report: &mut OpenReport) -> Vec<Option<TopicLog>> {
+fn open_all(
+    state: &NodeState,
+    wanted: &[Wanted<'_>],
+    threads: usize,
+    report: &mut OpenReport,
+) -> Vec<Option<TopicLog>> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let results: Vec<Mutex<Option<Opened>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
@@ -173,8 +171,8 @@ fn take_next<'w, 'i>(
     wanted.get(place).map(|one| (place, one))
 }
 
-fn open_one(state: &State, wanted: &Wanted<'_>) -> Opened {
-    match (&wanted.entry, wanted.grouping) {
+fn open_one(state: &NodeState, wanted: &Wanted<'_>) -> Opened {
+    match (&wanted.entry, wanted.placement) {
         // Where it lies is where it stays.
         (Some(entry), _) => {
             if entry.topic_id.is_none() {
@@ -183,9 +181,9 @@ fn open_one(state: &State, wanted: &Wanted<'_>) -> Opened {
             let (log, recovery) = state.folder.open_log(entry, Arc::clone(&wanted.config))?;
             Ok((log.into(), recovery))
         }
-        (None, Some(grouping)) => {
+        (None, Some(placement)) => {
             let topic = wanted.topic;
-            let one = grouped(&topic.name, topic.id, wanted.index, &wanted.config, grouping);
+            let one = grouped_partition(&topic.name, topic.id, wanted.index, &wanted.config, placement);
             Ok((state.folder.group_partition(&one)?.into(), LogRecovery::default()))
         }
         (None, None) => {

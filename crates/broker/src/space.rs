@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mainstem_store::{Origin, StoreEnv};
 
-use crate::state::State;
-
 /// The most that is kept free by default.
 const RESERVE_BYTES_MAX: u64 = 1 << 30;
 /// What file systems give out at once: a small append may take as much of the log, and as much of an index.
@@ -162,17 +160,16 @@ impl Shared {
     }
 }
 
-/// Looks at the disk. One that cannot be asked stays as it was.
-pub(crate) fn look(state: &State) -> io::Result<()> {
-    let reserve = match u64::try_from(state.config.load().log.disk_reserve_bytes) {
-        Ok(bytes) => bytes,
-        Err(_) => suggested_reserve(state.folder.total_space()?),
-    };
-    state.space.shared.reserve.store(reserve, Ordering::Relaxed);
-    state.space.shared.look()
+impl Space {
+    /// Looks at the disk, of which `reserve_bytes` are kept free. Where it cannot be asked, everything stays as it was.
+    pub fn look(&self, reserve_bytes: u64) -> io::Result<()> {
+        self.shared.reserve.store(reserve_bytes, Ordering::Relaxed);
+        self.shared.look()
+    }
 }
 
-fn suggested_reserve(total: u64) -> u64 {
+/// What is kept free of a disk of `total` bytes when nobody has said it.
+pub(crate) fn suggested_reserve(total: u64) -> u64 {
     (total / 20).min(RESERVE_BYTES_MAX)
 }
 

@@ -22,10 +22,12 @@ use crate::consumer_groups::ConsumerGroups;
 use crate::controller_thread::{ControllerError, ControllerThread, Core};
 use crate::maintenance::{self, Maintenance};
 use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
-use crate::open_logs::{OpenReport, open_logs};
+use crate::node_state::NodeState;
+use crate::open_logs::open_logs;
+use crate::open_report::OpenReport;
+use crate::random_ids::random_id;
 use crate::settings::group_config;
 use crate::space::Space;
-use crate::state::State;
 use crate::topics::TopicMap;
 use mainstem_waits::BlockingPool;
 
@@ -80,7 +82,7 @@ impl Broker {
         let consumer_groups = ConsumerGroups::start(Arc::clone(&env.clock), group_config(&config))?;
         let threads = config.threads.io.max(1) as usize;
         let space = Space::new(Arc::clone(&env), folder.path().to_owned());
-        let state = Arc::new(State {
+        let state = Arc::new(NodeState {
             env,
             folder,
             node,
@@ -146,27 +148,6 @@ fn adopt_unless_stopped(
         }
         adopted => Ok(adopted?),
     }
-}
-
-/// A random uuid (version 4). Kafka avoids those whose text begins with a dash, because command line tools stumble
-/// there.
-pub(crate) fn random_id(rng: &dyn Rng) -> TopicId {
-    loop {
-        let mut bytes = random_bytes(rng);
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        let id = TopicId(bytes);
-        if !id.to_string().starts_with('-') {
-            return id;
-        }
-    }
-}
-
-pub(crate) fn random_bytes(rng: &dyn Rng) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    // reason: the system's random source does not fail once it is seeded, and nothing could be done without it.
-    rng.fill(&mut bytes).expect("random bytes from the system");
-    bytes
 }
 
 fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn Rng) -> NodeStart {

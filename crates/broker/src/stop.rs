@@ -3,10 +3,10 @@
 use mainstem_store::StopKind;
 
 use crate::controller_thread::Core;
-use crate::state::State;
+use crate::node_state::NodeState;
 
 /// Records the orderly stop, as Kafka does it: the next broker on the folder knows that this node had everything.
-pub(crate) fn last_operation(core: &mut Core, state: &State) {
+pub(crate) fn last_operation(core: &mut Core, state: &NodeState) {
     let decision = core.controller().stop_node(state.node);
     if let Err(error) = core.commit(&decision.records, state.env.clock.wall_ms()) {
         tracing::error!("cannot record the orderly stop: {error}");
@@ -15,7 +15,7 @@ pub(crate) fn last_operation(core: &mut Core, state: &State) {
 
 /// Ends a start before all logs are open. Those that are were recovered, and are closed. The others are as they were
 /// found: after an orderly stop that is good enough for another mark of one.
-pub(crate) fn during_start(core: &mut Core, state: &State, found: StopKind) {
+pub(crate) fn during_start(core: &mut Core, state: &NodeState, found: StopKind) {
     last_operation(core, state);
     let (logs, epoch) = (state.all_logs(), *state.broker_epoch.lock());
     let closed = match found {

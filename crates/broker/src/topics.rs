@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstem_metadata::config::TopicConfig;
-use mainstem_types::{PartitionIndex, TopicId, is_internal_topic};
+use mainstem_metadata::image::{PartitionImage, TopicImage};
+use mainstem_types::{NodeId, PartitionIndex, TopicId, is_internal_topic};
 
 use crate::partition::Partition;
 
@@ -72,4 +73,13 @@ impl TopicMap {
         }
         Some(topic)
     }
+}
+
+/// The partitions of a topic that this node holds. On one node these are all of them, numbered from 0 without gaps.
+pub(crate) fn own_partitions(topic: &TopicImage, node: NodeId) -> impl Iterator<Item = (i32, &PartitionImage)> {
+    topic
+        .partitions
+        .iter()
+        .filter(move |(_, partition)| partition.replicas.contains(&node.0))
+        .map(|(index, p)| (*index, p))
 }

@@ -43,7 +43,8 @@ mod topic_log;
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use config::{Compression, Durability, KeyIndexing, LogConfig};
 pub use data_folder::{
-    CutError, DataFolder, FolderEntry, FolderReport, Grouped, Grouping, GroupsReport, NewLog, StopKind,
+    CutError, DataFolder, FolderEntry, FolderReport, GroupPlacement, GroupedPartition, NewLog, PartitionGroupsReport,
+    StopKind,
 };
 pub use error::{AppendError, LogStartError, OpenError, ReadError, ReplicateError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;

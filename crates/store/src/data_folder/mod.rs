@@ -8,8 +8,9 @@ mod across_groups;
 mod checkpoints;
 mod classify;
 mod cut;
-mod groups;
+mod group_placement;
 mod lifecycle;
+mod partition_groups;
 mod reserve;
 
 #[cfg(test)]
@@ -17,7 +18,8 @@ mod tests;
 
 pub use classify::{FolderEntry, FolderReport, StopKind};
 pub use cut::CutError;
-pub use groups::{Grouped, Grouping, GroupsReport};
+pub use group_placement::{GroupPlacement, GroupedPartition};
+pub use partition_groups::PartitionGroupsReport;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ use checkpoints::{Checkpoints, Known};
 use mainstem_env::{File, OpenOptions};
 use mainstem_types::{CLUSTER_METADATA_TOPIC, Offset, PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
+use partition_groups::PartitionGroups;
 
 use crate::config::LogConfig;
 use crate::error::{OpenError, StorageError};
@@ -61,7 +64,7 @@ pub struct DataFolder {
     /// `-delete` folders, and the monotonic time at which each may go.
     leaving: Mutex<Vec<(PathBuf, Duration)>>,
     /// The partition groups, once they were asked for.
-    groups: OnceLock<groups::Groups>,
+    groups: OnceLock<PartitionGroups>,
 }
 
 impl DataFolder {

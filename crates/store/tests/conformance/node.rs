@@ -7,8 +7,8 @@ use bytes::Bytes;
 use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches};
 use mainstem_store::{
-    AppendContext, Appended, DataFolder, GroupOptions, Grouped, Grouping, LogConfig, OpenError, Origin, ReadChunk,
-    ReadRequest, Reading, StoreEnv, TopicLog,
+    AppendContext, Appended, DataFolder, GroupOptions, GroupPlacement, GroupedPartition, LogConfig, OpenError, Origin,
+    ReadChunk, ReadRequest, Reading, StoreEnv, TopicLog,
 };
 use mainstem_types::{
     LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TimestampMs, TopicId, TopicPartition,
@@ -49,7 +49,8 @@ impl Node {
         let env = StoreEnv::new(Arc::new(fs.clone()), clock, rng, 1 << 20, 0).unwrap();
         let (folder, report) = DataFolder::open(&env, Path::new(PATH))?;
         let config = Arc::new(config);
-        let wanted: Vec<Grouped> = (0..2).map(|index| grouped(layout, topic_id, index, &config)).collect();
+        let wanted: Vec<GroupedPartition> =
+            (0..2).map(|index| grouped_partition(layout, topic_id, index, &config)).collect();
         let mut logs = Vec::new();
         if layout == Layout::Partition {
             for one in &wanted {
@@ -126,7 +127,7 @@ impl Node {
         let config = Arc::new(config());
         self.topic_id = topic_id;
         let create = |index| {
-            let one = grouped(self.layout, topic_id, index, &config);
+            let one = grouped_partition(self.layout, topic_id, index, &config);
             match self.layout {
                 Layout::Partition => {
                     TopicLog::from(self.folder.create_log(&one.name, topic_id, Arc::clone(&config)).unwrap())
@@ -138,13 +139,13 @@ impl Node {
     }
 }
 
-fn grouped(layout: Layout, topic_id: TopicId, index: i32, config: &Arc<LogConfig>) -> Grouped {
-    let grouping = match layout {
-        Layout::Topic => Grouping::Topic { groups: 2 },
-        _ => Grouping::Shared { groups: 1 },
+fn grouped_partition(layout: Layout, topic_id: TopicId, index: i32, config: &Arc<LogConfig>) -> GroupedPartition {
+    let placement = match layout {
+        Layout::Topic => GroupPlacement::Topic { groups: 2 },
+        _ => GroupPlacement::Shared { groups: 1 },
     };
     let name = TopicPartition::new("orders", PartitionIndex(index));
-    Grouped { name, topic_id, config: Arc::clone(config), grouping }
+    GroupedPartition { name, topic_id, config: Arc::clone(config), placement }
 }
 
 pub fn client() -> AppendContext {

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use mainstem_metadata::config::{BrokerConfig, Layout, TopicConfig};
 use mainstem_metadata::image::ClusterImage;
-use mainstem_store::{GroupOptions, GroupReport, Grouped, Grouping, LogConfig, LogRecovery};
+use mainstem_store::{GroupOptions, GroupPlacement, GroupReport, GroupedPartition, LogConfig, LogRecovery};
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 
-use crate::apply::own_partitions;
-use crate::open_logs::OpenReport;
+use crate::node_state::NodeState;
+use crate::open_report::OpenReport;
 use crate::settings::log_config;
-use crate::state::State;
+use crate::topics::own_partitions;
 
 /// Into which groups the partitions of a topic go; `None`: each has its own files.
-pub(crate) fn grouping(topic: &TopicConfig, broker: &BrokerConfig) -> Option<Grouping> {
+pub(crate) fn placement(topic: &TopicConfig, broker: &BrokerConfig) -> Option<GroupPlacement> {
     match topic.layout {
         Layout::Partition => None,
-        Layout::Topic => Some(Grouping::Topic { groups: topic.groups.max(1) as u32 }),
-        Layout::Shared => Some(Grouping::Shared { groups: shared_groups(broker) }),
+        Layout::Topic => Some(GroupPlacement::Topic { groups: topic.groups.max(1) as u32 }),
+        Layout::Shared => Some(GroupPlacement::Shared { groups: shared_groups(broker) }),
     }
 }
 
@@ -33,26 +33,26 @@ fn options(broker: &BrokerConfig) -> GroupOptions {
     GroupOptions { file_bytes: broker.log.commit_log_file_bytes.max(1) as u64, ..GroupOptions::default() }
 }
 
-pub(crate) fn grouped(
+pub(crate) fn grouped_partition(
     topic: &Arc<str>,
     topic_id: TopicId,
     index: i32,
     config: &Arc<LogConfig>,
-    grouping: Grouping,
-) -> Grouped {
+    placement: GroupPlacement,
+) -> GroupedPartition {
     let name = TopicPartition::new(Arc::clone(topic), PartitionIndex(index));
-    Grouped { name, topic_id, config: Arc::clone(config), grouping }
+    GroupedPartition { name, topic_id, config: Arc::clone(config), placement }
 }
 
 /// Opens the groups that the folder has. Creates none.
-pub(crate) fn open_groups(state: &State, image: &ClusterImage, broker: &BrokerConfig, report: &mut OpenReport) {
+pub(crate) fn open_groups(state: &NodeState, image: &ClusterImage, broker: &BrokerConfig, report: &mut OpenReport) {
     let mut live = Vec::new();
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, broker);
-        let Some(grouping) = grouping(&config, broker) else { continue };
+        let Some(placement) = placement(&config, broker) else { continue };
         let config = Arc::new(log_config(&config, broker));
         let own = own_partitions(topic, state.node);
-        live.extend(own.map(|(index, _)| grouped(&topic.name, topic.id, index, &config, grouping)));
+        live.extend(own.map(|(index, _)| grouped_partition(&topic.name, topic.id, index, &config, placement)));
     }
     let opened = match state.folder.open_groups(options(broker), &live) {
         Ok(opened) => opened,

@@ -19,7 +19,7 @@ use crate::topics::TopicMap;
 pub type ConfigWatcher = Box<dyn Fn(&BrokerConfig) + Send + Sync>;
 
 /// Read by every request, without locks; written by the controller thread alone.
-pub(crate) struct State {
+pub(crate) struct NodeState {
     pub env: Arc<StoreEnv>,
     pub folder: DataFolder,
     pub node: NodeId,
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub stopping: AtomicBool,
 }
 
-impl State {
+impl NodeState {
     /// Every log that has files of its own, with its high watermark, the metadata log among them: what the checkpoints
     /// cover that are not a group's.
     pub fn all_logs(&self) -> Vec<(Arc<PartitionLog>, Offset)> {

@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_types::{TimestampMs, TopicId, TopicPartition};
+use mainstem_types::{TimestampMs, TopicId};
 use parking_lot::Mutex;
 
 use super::DataFolder;
-use crate::config::LogConfig;
+use super::group_placement::{GroupName, GroupedPartition};
 use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
 use crate::removal::{FolderRemoval, Removal, remove_folder};
@@ -24,115 +24,57 @@ use crate::store_env::StoreEnv;
 use crate::{parallel, partition_log::io_error};
 
 const FOLDER: &str = "mainstem";
-const SHARED: &str = "shared";
-const TOPIC: &str = "topic";
 const DELETED: &str = ".deleted";
 const STRAY: &str = ".stray";
 
-/// Into which groups the partitions of a topic go (`mainstem.layout`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grouping {
-    /// The common groups; their number is `mainstem.shared.groups`.
-    Shared { groups: u32 },
-    /// Groups of the topic's own (`mainstem.groups`).
-    Topic { groups: u32 },
-}
-
-/// A partition that belongs into a group.
-#[derive(Debug, Clone)]
-pub struct Grouped {
-    pub name: TopicPartition,
-    pub topic_id: TopicId,
-    pub config: Arc<LogConfig>,
-    pub grouping: Grouping,
-}
-
-impl Grouped {
-    fn key(&self) -> PartitionKey {
-        (self.topic_id, self.name.partition)
-    }
-
-    fn live(&self) -> LivePartition {
-        LivePartition { name: self.name.clone(), topic_id: self.topic_id, config: Arc::clone(&self.config) }
-    }
-
-    /// The group that a new partition goes into.
-    fn place(&self) -> GroupName {
-        let index = self.name.partition.0.unsigned_abs();
-        match self.grouping {
-            Grouping::Topic { groups } => GroupName::Topic(self.topic_id, index % groups.max(1)),
-            Grouping::Shared { groups } => {
-                // Partitions of one topic lie in different groups, thin topics are spread.
-                let topic = crate::crc32c(&self.topic_id.0);
-                GroupName::Shared(topic.wrapping_add(index) % groups.max(1))
-            }
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum GroupName {
-    Shared(u32),
-    Topic(TopicId, u32),
-}
-
-impl GroupName {
-    fn folder(&self) -> String {
-        match self {
-            GroupName::Shared(number) => format!("{SHARED}-{number}"),
-            GroupName::Topic(id, number) => format!("{TOPIC}-{id}-{number}"),
-        }
-    }
-
-    /// `None`: not the name of a group.
-    fn parse(name: &str) -> Option<GroupName> {
-        let (rest, number) = name.rsplit_once('-')?;
-        let number = number.parse().ok()?;
-        let parsed = match rest.split_once('-') {
-            None if rest == SHARED => GroupName::Shared(number),
-            Some((TOPIC, id)) => GroupName::Topic(id.parse().ok()?, number),
-            _ => return None,
-        };
-        (parsed.folder() == name).then_some(parsed)
-    }
-}
-
 /// What opening the groups found and did.
 #[derive(Debug, Default)]
-pub struct GroupsReport {
+pub struct PartitionGroupsReport {
     /// The groups that are open, by their folders.
     pub opened: Vec<(PathBuf, GroupReport)>,
-    /// Groups of topics that the metadata does not know; renamed, not deleted.
+    /// PartitionGroups of topics that the metadata does not know; renamed, not deleted.
     pub parked: Vec<PathBuf>,
-    /// Groups that cannot be opened. Partitions that no other group has are not served.
+    /// PartitionGroups that cannot be opened. Partitions that no other group has are not served.
     pub failed: Vec<(PathBuf, OpenError)>,
 }
 
 /// The open groups.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct PartitionGroups {
     env: Arc<StoreEnv>,
     root: PathBuf,
     options: GroupOptions,
     open: Mutex<BTreeMap<GroupName, Arc<GroupLog>>>,
-    /// Groups that could not be opened may have any of their partitions.
+    /// PartitionGroups that could not be opened may have any of their partitions.
     failed: BTreeSet<GroupName>,
     leaving: Mutex<Vec<PathBuf>>,
 }
 
-impl Groups {
-    fn open(folder: &DataFolder, options: GroupOptions, live: &[Grouped]) -> Result<(Groups, GroupsReport), OpenError> {
+impl PartitionGroups {
+    fn open(
+        folder: &DataFolder,
+        options: GroupOptions,
+        live: &[GroupedPartition],
+    ) -> Result<(PartitionGroups, PartitionGroupsReport), OpenError> {
         let (env, root) = (Arc::clone(&folder.env), folder.path.join(FOLDER));
-        let mut groups =
-            Groups { env, root, options, open: Mutex::default(), failed: BTreeSet::new(), leaving: Mutex::default() };
-        let mut report = GroupsReport::default();
+        let mut groups = PartitionGroups {
+            env,
+            root,
+            options,
+            open: Mutex::default(),
+            failed: BTreeSet::new(),
+            leaving: Mutex::default(),
+        };
+        let mut report = PartitionGroupsReport::default();
         let mut found = Vec::new();
         for name in groups.list()? {
             let path = groups.root.join(name.folder());
             let wanted: Vec<LivePartition> = match name {
                 // Also those of other layouts now: a topic keeps its layout, but a folder may come from elsewhere.
-                GroupName::Shared(_) => live.iter().map(Grouped::live).collect(),
-                GroupName::Topic(id, _) => live.iter().filter(|one| one.topic_id == id).map(Grouped::live).collect(),
+                GroupName::Shared(_) => live.iter().map(GroupedPartition::live).collect(),
+                GroupName::Topic(id, _) => {
+                    live.iter().filter(|one| one.topic_id == id).map(GroupedPartition::live).collect()
+                }
             };
             if let GroupName::Topic(..) = name
                 && wanted.is_empty()
@@ -186,7 +128,7 @@ impl Groups {
     }
 
     /// The partition; created in its group if no group has it.
-    fn partition(&self, wanted: &Grouped) -> Result<Arc<GroupPartition>, OpenError> {
+    fn partition(&self, wanted: &GroupedPartition) -> Result<Arc<GroupPartition>, OpenError> {
         let mut open = self.open.lock();
         let (id, index) = wanted.key();
         if let Some(found) = open.values().find_map(|group| group.partition(id, index)) {
@@ -280,8 +222,12 @@ fn for_each(
 impl DataFolder {
     /// Opens the groups that are there, with the partitions that the metadata knows of. To be called once, before
     /// [`DataFolder::group_partition`].
-    pub fn open_groups(&self, options: GroupOptions, live: &[Grouped]) -> Result<GroupsReport, OpenError> {
-        let (groups, report) = Groups::open(self, options, live)?;
+    pub fn open_groups(
+        &self,
+        options: GroupOptions,
+        live: &[GroupedPartition],
+    ) -> Result<PartitionGroupsReport, OpenError> {
+        let (groups, report) = PartitionGroups::open(self, options, live)?;
         // A second call would open files twice; the first one counts.
         let _ = self.groups.set(groups);
         Ok(report)
@@ -289,11 +235,11 @@ impl DataFolder {
 
     /// The groups that are open.
     pub fn groups(&self) -> Vec<Arc<GroupLog>> {
-        self.groups.get().map(Groups::all).unwrap_or_default()
+        self.groups.get().map(PartitionGroups::all).unwrap_or_default()
     }
 
     /// The partition, in the group that has it; created in the one that it belongs into if none has.
-    pub fn group_partition(&self, wanted: &Grouped) -> Result<Arc<GroupPartition>, OpenError> {
+    pub fn group_partition(&self, wanted: &GroupedPartition) -> Result<Arc<GroupPartition>, OpenError> {
         match self.groups.get() {
             Some(groups) => groups.partition(wanted),
             None => Err(OpenError::Journal(format!("{}: the groups are not open", wanted.name))),
@@ -388,37 +334,5 @@ impl DataFolder {
 
     pub(super) fn remove_of_groups(&self, removal: &Removal<'_>) -> usize {
         self.groups.get().map_or(0, |groups| groups.remove(removal))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mainstem_types::PartitionIndex;
-
-    #[test]
-    fn names_of_groups_are_read_as_written() {
-        let ids = [TopicId([7; 16]), TopicId([0xfb; 16]), TopicId([0xff; 16])];
-        let names = ids.iter().map(|id| GroupName::Topic(*id, 3)).chain([GroupName::Shared(0), GroupName::Shared(12)]);
-        for name in names {
-            assert_eq!(GroupName::parse(&name.folder()), Some(name), "{}", name.folder());
-        }
-        for other in ["shared", "shared-", "shared-01", "shared-1.deleted", "topic-x-1", "other-1", "shared-a"] {
-            assert_eq!(GroupName::parse(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn partitions_are_spread_and_stay_within_the_number_of_groups() {
-        let place = |index, grouping| {
-            let name = TopicPartition::new("t", PartitionIndex(index));
-            Grouped { name, topic_id: TopicId([7; 16]), config: Arc::default(), grouping }.place()
-        };
-        let shared: BTreeSet<_> = (0..8).map(|index| place(index, Grouping::Shared { groups: 4 })).collect();
-        assert_eq!(shared.len(), 4);
-        assert!(shared.iter().all(|name| matches!(name, GroupName::Shared(0..4))));
-        let topic: BTreeSet<_> = (0..8).map(|index| place(index, Grouping::Topic { groups: 3 })).collect();
-        assert_eq!(topic.len(), 3);
-        assert_eq!(place(5, Grouping::Topic { groups: 0 }), GroupName::Topic(TopicId([7; 16]), 0));
     }
 }
