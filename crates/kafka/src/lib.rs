@@ -14,6 +14,7 @@ mod loggers;
 mod produce;
 pub mod registry;
 mod request;
+mod shown_partition;
 mod stranger;
 #[cfg(test)]
 mod test_support;

@@ -26,8 +26,10 @@ use mainstem_kafka_wire::messages::{
     CreateTopicsResponse, FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupResponse, OffsetCommitResponse,
     OffsetFetchResponse, ProduceResponse, ResponseHeader, SyncGroupResponse,
 };
+use mainstem_kafka_wire::metadata_records::PartitionChangeRecord;
 use mainstem_kafka_wire::{ErrorCode, Message, Reader, Records, encode_request, response_header_version};
 use mainstem_metadata::config::BrokerConfig;
+use mainstem_metadata::controller::Decision;
 use mainstem_record::BatchBuilder;
 use mainstem_store::StoreEnv;
 use mainstem_types::{TimestampMs, TopicId};
@@ -129,6 +131,15 @@ impl TestDoor {
         if self.is_peer() {
             std::thread::sleep(std::time::Duration::from_millis(1000));
         }
+    }
+
+    /// The metadata says that a partition has these replicas, all in sync, and this leader.
+    pub fn place(&self, topic: &str, partition_id: i32, replicas: &[i32], leader: i32) {
+        let topic_id = self.broker().image().topic_id(topic).unwrap();
+        let (replicas, isr) = (Some(replicas.to_vec()), Some(replicas.to_vec()));
+        let change = PartitionChangeRecord { topic_id, partition_id, replicas, isr, leader, ..Default::default() };
+        let changed = self.broker().change_metadata(|_, _, _| Decision { records: vec![change.into()], reply: () });
+        self.here().runtime.block_on(changed).unwrap();
     }
 
     /// Creates a topic with one replica and returns its id.

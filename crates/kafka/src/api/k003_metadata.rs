@@ -21,7 +21,7 @@ use mainstem_kafka_wire::messages::metadata_response::{
 };
 use mainstem_metadata::controller::CreateTopicError;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
-use mainstem_types::{PartitionIndex, TopicId, is_internal_topic, validate_topic_name};
+use mainstem_types::{NodeId, TopicId, is_internal_topic, validate_topic_name};
 
 use crate::authorized::{self, operations};
 use crate::close::CloseReason;
@@ -29,6 +29,7 @@ use crate::door::{Connection, Door};
 use crate::errors::create_topic_error_code;
 use crate::registry::Api;
 use crate::request::Request;
+use crate::shown_partition::ShownReplicas;
 
 pub const API: Api = Api::new(3, "Metadata", 0..=13, handle);
 
@@ -95,7 +96,7 @@ fn answer(
 ) -> Reply {
     let (image, served) = (broker.image(), broker.topics());
     let with_operations = message.include_topic_authorized_operations;
-    let view = View { image: &image, served: &served, failed, with_operations };
+    let view = View { image: &image, served: &served, node: endpoint.node, failed, with_operations };
     let topics = match &message.topics {
         None => view.all(),
         Some(topics) if topics.is_empty() && request.version == 0 => view.all(),
@@ -125,6 +126,8 @@ fn answer(
 struct View<'v> {
     image: &'v ClusterImage,
     served: &'v TopicMap,
+    /// This one.
+    node: NodeId,
     failed: &'v [(String, CreateTopicError)],
     with_operations: bool,
 }
@@ -175,7 +178,7 @@ impl<'v> View<'v> {
 
     fn topic(&self, topic: &'v Arc<TopicImage>) -> MetadataResponseTopic<'v> {
         let served = self.served.by_id(topic.id);
-        let partitions = topic.partitions.keys().map(|index| partition(topic, served, *index));
+        let partitions = topic.partitions.keys().map(|index| partition(topic, served, self.node, *index));
         MetadataResponseTopic {
             name: Some(Cow::Borrowed(&topic.name)),
             topic_id: topic.id,
@@ -187,11 +190,9 @@ impl<'v> View<'v> {
     }
 }
 
-fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, index: i32) -> MetadataResponsePartition {
+fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, node: NodeId, index: i32) -> MetadataResponsePartition {
     let Some(image) = topic.partitions.get(&index) else { return MetadataResponsePartition::default() };
-    // A leader is only named when the partition can be written and read at once.
-    let is_served = served.is_some_and(|topic| topic.partition(PartitionIndex(index)).is_some());
-    let leader = if is_served { image.leader } else { -1 };
+    let ShownReplicas { leader, offline } = ShownReplicas::of(image, index, served.map(Arc::as_ref), node);
     MetadataResponsePartition {
         error_code: if leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE.0 } else { 0 },
         partition_index: index,
@@ -199,7 +200,7 @@ fn partition(topic: &TopicImage, served: Option<&Arc<Topic>>, index: i32) -> Met
         leader_epoch: image.leader_epoch,
         replica_nodes: image.replicas.clone(),
         isr_nodes: image.isr.clone(),
-        offline_replicas: if is_served { Vec::new() } else { image.replicas.clone() },
+        offline_replicas: offline,
     }
 }
 

@@ -174,3 +174,20 @@ fn a_topic_that_is_asked_for_twice_is_answered_once() {
     kafka.create(&name, 1);
     assert_eq!(ask(&kafka, 12, Some(vec![named(&name), named(&name)])).topics.len(), 1);
 }
+
+#[test]
+fn a_partition_of_other_nodes_is_shown_as_the_metadata_has_it() {
+    let kafka = TestDoor::start(&[]);
+    kafka.create("orders", 3);
+    kafka.place("orders", 0, &[2, 3], 3);
+    kafka.place("orders", 1, &[1, 2], 2);
+    let partition = |partition: &MetadataResponsePartition| {
+        assert!(partition.offline_replicas.is_empty());
+        (partition.error_code, partition.leader_id, partition.leader_epoch, partition.replica_nodes.clone())
+    };
+    for version in 7..=API.max_version {
+        let response = ask(&kafka, version, Some(vec![named("orders")]));
+        let shown: Vec<_> = response.topics[0].partitions.iter().map(partition).collect();
+        assert_eq!(shown, [(0, 3, 1, vec![2, 3]), (0, 2, 1, vec![1, 2]), (0, 1, 0, vec![1])], "version {version}");
+    }
+}

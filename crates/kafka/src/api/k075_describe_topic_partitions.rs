@@ -19,13 +19,14 @@ use mainstem_kafka_wire::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponseTopic,
 };
 use mainstem_metadata::image::{PartitionImage, TopicImage};
-use mainstem_types::{PartitionIndex, is_internal_topic, validate_topic_name};
+use mainstem_types::{NodeId, is_internal_topic, validate_topic_name};
 
 use crate::authorized;
 use crate::close::CloseReason;
 use crate::door::{Connection, Door};
 use crate::registry::Api;
 use crate::request::Request;
+use crate::shown_partition::ShownReplicas;
 
 pub const API: Api = Api::new(75, "DescribeTopicPartitions", 0..=0, handle);
 
@@ -46,7 +47,8 @@ fn answer(broker: &Broker, request: &Request, message: &DescribeTopicPartitionsR
     let (image, served) = (broker.image(), broker.topics());
     let limit = message.response_partition_limit.min(broker.config().fetch.described_partitions_max);
     let left = limit.max(1) as usize;
-    let mut page = Page { served: &served, from, first_partition, left, topics: Vec::new(), next: None };
+    let node = broker.node_id();
+    let mut page = Page { served: &served, node, from, first_partition, left, topics: Vec::new(), next: None };
     if message.topics.is_empty() {
         let _page_is_full = image.topics_from(from).try_for_each(|topic| page.add(&topic.name, Some(topic)));
     } else {
@@ -60,6 +62,8 @@ fn answer(broker: &Broker, request: &Request, message: &DescribeTopicPartitionsR
 /// One answer in the making.
 struct Page<'p> {
     served: &'p TopicMap,
+    /// This one.
+    node: NodeId,
     from: &'p str,
     first_partition: i32,
     /// Partitions that still have room.
@@ -83,8 +87,9 @@ impl<'p> Page<'p> {
         let first = if name == self.from { self.first_partition } else { 0 };
         let mut partitions = topic.partitions.range(first..);
         let served = self.served.by_id(topic.id).map(Arc::as_ref);
+        let node = self.node;
         let shown: Vec<_> =
-            partitions.by_ref().take(self.left).map(|(index, image)| partition(served, *index, image)).collect();
+            partitions.by_ref().take(self.left).map(|(index, image)| partition(served, node, *index, image)).collect();
         self.left -= shown.len();
         self.topics.push(DescribeTopicPartitionsResponseTopic {
             name: Some(Cow::Borrowed(name)),
@@ -108,20 +113,21 @@ impl<'p> Page<'p> {
 
 fn partition(
     served: Option<&mainstem_broker::Topic>,
+    node: NodeId,
     index: i32,
     image: &PartitionImage,
 ) -> DescribeTopicPartitionsResponsePartition {
-    let is_served = served.is_some_and(|topic| topic.partition(PartitionIndex(index)).is_some());
+    let ShownReplicas { leader, offline } = ShownReplicas::of(image, index, served, node);
     DescribeTopicPartitionsResponsePartition {
         error_code: 0,
         partition_index: index,
-        leader_id: if is_served { image.leader } else { -1 },
+        leader_id: leader,
         leader_epoch: image.leader_epoch,
         replica_nodes: image.replicas.clone(),
         isr_nodes: image.isr.clone(),
         eligible_leader_replicas: Some(image.eligible_leader_replicas.clone()),
         last_known_elr: Some(image.last_known_eligible.clone()),
-        offline_replicas: if is_served { Vec::new() } else { image.replicas.clone() },
+        offline_replicas: offline,
     }
 }
 

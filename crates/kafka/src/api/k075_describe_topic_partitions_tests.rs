@@ -114,3 +114,15 @@ fn kip_966_a_cursor_outside_of_the_names_is_refused() {
         assert_eq!(codes, [ErrorCode::INVALID_REQUEST; 2], "{cursor:?}");
     }
 }
+
+#[test]
+fn a_partition_of_other_nodes_is_shown_as_the_metadata_has_it() {
+    let kafka = TestDoor::start(&[]);
+    kafka.create("orders", 2);
+    kafka.place("orders", 0, &[2, 3], 3);
+    let response = describe(&kafka, &["orders"], 2000, None);
+    let partition = &response.topics[0].partitions[0];
+    assert_eq!((partition.leader_id, partition.leader_epoch), (3, 1));
+    assert_eq!((&partition.replica_nodes, &partition.isr_nodes), (&vec![2, 3], &vec![2, 3]));
+    assert!(partition.offline_replicas.is_empty());
+}
