@@ -21,7 +21,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    pub(super) fn of(name: &str) -> Layout {
+    pub(crate) fn of(name: &str) -> Layout {
         match name {
             "topic" => Layout::Topic,
             "shared" => Layout::Shared,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 
+use super::group_epochs::GroupEpochs;
 use super::{AssignmentError, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
 
 /// How many partitions a topic is to have.
@@ -55,11 +56,12 @@ impl Controller {
         topics.iter().for_each(|topic| *named.entry(&topic.topic).or_default() += 1);
         let mut records = Vec::new();
         let mut left = MAX_PARTITIONS_PER_REQUEST;
+        let mut epochs = GroupEpochs::new(self);
         let mut add = |topic: &NewPartitions| {
             if named.get(topic.topic.as_str()).is_some_and(|count| *count > 1) {
                 return Err(CreatePartitionsError::Duplicate);
             }
-            let mut added = self.add_partitions(topic, &mut left)?;
+            let mut added = self.add_partitions(topic, &mut left, &mut epochs)?;
             records.append(&mut added);
             Ok(topic.count)
         };
@@ -74,6 +76,7 @@ impl Controller {
         &self,
         wanted: &NewPartitions,
         left: &mut usize,
+        epochs: &mut GroupEpochs<'_>,
     ) -> Result<Vec<MetadataRecord<'static>>, CreatePartitionsError> {
         let unknown = || CreatePartitionsError::UnknownTopic(wanted.topic.clone());
         let topic = self.image.topic(&wanted.topic).ok_or_else(unknown)?;
@@ -104,8 +107,15 @@ impl Controller {
                 (current..wanted.count).map(place).collect::<Result<_, _>>()?
             }
         };
-        let numbered = (current..).zip(replicas);
-        Ok(numbered.map(|(number, replicas)| self.partition_record(topic.id, number, replicas).into()).collect())
+        let in_groups = self.is_in_groups(topic);
+        let record = |(number, replicas)| {
+            let mut record = self.partition_record(topic.id, number, replicas);
+            if in_groups {
+                record.leader_epoch = epochs.of(record.leader);
+            }
+            record.into()
+        };
+        Ok((current..).zip(replicas).map(record).collect())
     }
 }
 

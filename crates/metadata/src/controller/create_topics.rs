@@ -7,6 +7,7 @@ use mainstem_kafka_wire::metadata_records::{ConfigRecord, MetadataRecord, TopicR
 use mainstem_types::{CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TopicId, TopicNameError, validate_topic_name};
 
 use super::configs::LAYOUT;
+use super::group_epochs::GroupEpochs;
 use super::{AssignmentError, Controller, Decision, MAX_PARTITIONS_PER_REQUEST};
 use crate::config::{
     BrokerConfig, CLEANUP_POLICY, ConfigEntry, ConfigError, Layout, NO_COMPACTION, TopicConfig, topic_config_entries,
@@ -111,6 +112,13 @@ pub fn offsets_topic(broker: &BrokerConfig, active_brokers: usize) -> NewTopic {
     }
 }
 
+/// What the topics of one request share.
+struct Request<'c> {
+    collisions: Collisions,
+    partitions_left: usize,
+    epochs: GroupEpochs<'c>,
+}
+
 /// Names in which `.` became `_`, with the name that has them.
 struct Collisions(HashMap<String, String>);
 
@@ -128,13 +136,13 @@ impl Controller {
         let mut reply = Vec::with_capacity(topics.len());
         let mut named: HashMap<&str, usize> = HashMap::new();
         topics.iter().for_each(|topic| *named.entry(&topic.name).or_default() += 1);
-        let mut collisions = self.collisions(topics);
-        let mut partitions_left = MAX_PARTITIONS_PER_REQUEST;
+        let (collisions, epochs) = (self.collisions(topics), GroupEpochs::new(self));
+        let mut request = Request { collisions, partitions_left: MAX_PARTITIONS_PER_REQUEST, epochs };
         for (index, topic) in topics.iter().enumerate() {
             let result = if named.get(topic.name.as_str()).is_some_and(|count| *count > 1) {
                 Err(CreateTopicError::Duplicate)
             } else {
-                self.create_topic(topic, index, broker, &mut collisions, &mut partitions_left, new_id)
+                self.create_topic(topic, index, broker, &mut request, new_id)
             };
             reply.push(result.map(|(created, mut its_records)| {
                 records.append(&mut its_records);
@@ -152,18 +160,17 @@ impl Controller {
         topic: &NewTopic,
         index: usize,
         broker: &BrokerConfig,
-        collisions: &mut Collisions,
-        partitions_left: &mut usize,
+        request: &mut Request<'_>,
         new_id: &mut dyn FnMut() -> TopicId,
     ) -> Result<(CreatedTopic, Vec<MetadataRecord<'static>>), CreateTopicError> {
-        self.check_name(&topic.name, collisions)?;
+        self.check_name(&topic.name, &request.collisions)?;
         let mut overrides = overrides(topic)?;
         fix_layout(&topic.name, &mut overrides, broker)?;
         let config = TopicConfig::validate(&topic.name, &overrides, broker)?;
         check_inherited_policy(&overrides, &config, broker)?;
-        let replicas = self.replicas(topic, index, broker, *partitions_left)?;
-        *partitions_left -= replicas.len();
-        collisions.add(&topic.name);
+        let replicas = self.replicas(topic, index, broker, request.partitions_left)?;
+        request.partitions_left -= replicas.len();
+        request.collisions.add(&topic.name);
 
         let id = new_id();
         let mut records = vec![TopicRecord { name: Cow::Owned(topic.name.clone()), topic_id: id }.into()];
@@ -175,8 +182,13 @@ impl Controller {
             replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
             configs: topic_config_entries(&topic.name, &overrides, broker),
         };
-        let numbered = (0..).zip(replicas);
-        records.extend(numbered.map(|(number, replicas)| self.partition_record(id, number, replicas).into()));
+        records.extend((0..).zip(replicas).map(|(number, replicas)| {
+            let mut record = self.partition_record(id, number, replicas);
+            if config.layout != Layout::Partition {
+                record.leader_epoch = request.epochs.of(record.leader);
+            }
+            record.into()
+        }));
         Ok((created, records))
     }
 

@@ -45,7 +45,8 @@ impl Controller {
     ///
     /// `next_offset` is the offset that the first record of the batch will get. The folder may come from a clean stop
     /// (leader -1, the node an eligible replica), from a crash (the node still the leader), or from a Kafka in either
-    /// state. Each election adds one to the leader epoch. A partition whose data may be incomplete here (others were in
+    /// state. Each election adds one to the leader epoch; partitions in groups get that of their
+    /// group. A partition whose data may be incomplete here (others were in
     /// sync, this node was not) stays without a leader.
     pub fn start_node(&self, start: &NodeStart, next_offset: Offset) -> Decision<i64> {
         let level = self.image.metadata_version();
@@ -76,8 +77,18 @@ impl Controller {
         }
         records.push(change(-1, None).into());
         let directory = level.has_directories().then_some(start.directory);
+        let group_epoch = self.next_group_epoch(broker_epoch);
         records.extend(self.partitions_of(start.node).filter_map(|(topic, number, partition)| {
-            elect(start.node.0, directory, topic.id, number, partition).map(MetadataRecord::PartitionChange)
+            let change = elect(start.node.0, directory, topic.id, number, partition)?;
+            if !self.is_in_groups(topic) {
+                return Some(MetadataRecord::PartitionChange(change));
+            }
+            // A change adds one to the epoch; only the whole record sets it.
+            let mut elected = partition.clone();
+            elected.change(&change);
+            elected.leader_epoch = group_epoch;
+            let (directories, eligible) = (level.has_directories(), level.has_eligible_leader_replicas());
+            Some(MetadataRecord::Partition(elected.to_record(topic.id, number, directories, eligible)))
         }));
         Decision { records, reply: broker_epoch }
     }

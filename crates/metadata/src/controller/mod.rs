@@ -11,6 +11,7 @@ mod create_partitions;
 mod create_topics;
 mod delete_topics;
 mod features;
+mod group_epochs;
 mod lifecycle;
 mod producer_ids;
 mod reassignments;

@@ -15,6 +15,7 @@ mod parts;
 mod replay;
 mod snapshot;
 mod topics;
+mod unit_role;
 
 pub use cluster::{ClusterImage, ProducerIds};
 pub use delta::ImageDelta;
@@ -25,3 +26,4 @@ pub use features::{
 };
 pub use parts::{BrokerRegistration, ConfigResource, QuotaEntity};
 pub use topics::{DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_LEADER, PartitionImage, TopicImage};
+pub use unit_role::{UnitDisagrees, UnitRole};

@@ -96,7 +96,7 @@ impl PartitionImage {
         }
     }
 
-    pub(super) fn change(&mut self, record: &PartitionChangeRecord) {
+    pub(crate) fn change(&mut self, record: &PartitionChangeRecord) {
         if let Some(replicas) = &record.replicas {
             if record.directories.is_none() {
                 self.directories = self.directories_for(replicas);
