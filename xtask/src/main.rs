@@ -31,6 +31,7 @@ cargo xtask bench                      measure Mainstem, a real Kafka and the li
     --seconds N                        how long each latency row sends (10)
     --only WORD[,WORD…]                only rows whose name contains one of the words: produce, consume, latency, 100 B, …
     --no-kafka                         do not start Kafka
+    --before BINARY                    measure an earlier Mainstem, too
     --binary FILE                      measure this binary instead of a release build
     --set KEY=VALUE                    a setting of Mainstem's broker, for example mainstem.layout=shared
 cargo xtask sim [--seeds N]            simulate a cluster, N seeds (1000); `cargo xtask sim --help` has more

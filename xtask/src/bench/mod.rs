@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: Mainstem beside a real Kafka, and beside the least work that any broker must do, in one run.
 //!
-//! Every row runs on the floor (`tests/peers/floor.rs`), on Mainstem and on Kafka in turn, `--rounds` times; a figure
-//! is the median of its rounds. The load comes from `mainstem bench`, which measures any Kafka broker. CPU is that of
+//! Every row runs on the floor (`tests/peers/floor.rs`), on Mainstem, on an earlier Mainstem (`--before BINARY`) and on
+//! Kafka in turn, `--rounds` times; a figure is the median of its rounds. The load comes from `mainstem bench`, which measures any Kafka broker. CPU is that of
 //! the broker's process alone. Before the first row each broker gets one run that is not counted, so that memory and
 //! the Java compiler are warm.
 //!
@@ -77,7 +77,10 @@ impl Bench {
     fn measure(&self, options: &Options, places: &Places) -> Result<Table> {
         let mut table = Table::new(machine::describe(&self.root, &self.folder, options)?);
         let run = self.folder.join("run");
-        let mut brokers = vec![Peer::mainstem(&self.binary, &run, &options.settings)?];
+        let mut brokers = vec![Peer::mainstem("Mainstem", &self.binary, &run, &options.settings)?];
+        if let Some(before) = &options.before {
+            brokers.push(Peer::mainstem("before", before, &run, &options.settings)?);
+        }
         if options.kafka {
             say("starting Kafka (the first time, its files are fetched)");
             brokers.push(Peer::kafka(places, &run)?);

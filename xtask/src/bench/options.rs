@@ -13,6 +13,8 @@ pub struct Options {
     pub kafka: bool,
     /// The broker to measure, instead of a release build.
     pub binary: Option<PathBuf>,
+    /// An earlier Mainstem to measure in the same run.
+    pub before: Option<PathBuf>,
     /// Settings of Mainstem's broker.
     pub settings: Vec<String>,
     /// Words that a row's name must contain one of; none: all rows.
@@ -27,6 +29,7 @@ impl Options {
             seconds: 10,
             kafka: true,
             binary: None,
+            before: None,
             settings: Vec::new(),
             only: Vec::new(),
         };
@@ -39,6 +42,7 @@ impl Options {
                 "--seconds" => options.seconds = value()?.parse().context("--seconds needs a number")?,
                 "--no-kafka" => options.kafka = false,
                 "--binary" => options.binary = Some(PathBuf::from(value()?)),
+                "--before" => options.before = Some(PathBuf::from(value()?)),
                 "--set" => options.settings.push(value()?.clone()),
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 other => bail!("bench does not know {other}; `cargo xtask help` lists its options"),

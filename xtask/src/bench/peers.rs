@@ -30,12 +30,13 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn mainstem(binary: &Path, run: &Path, settings: &[String]) -> Result<Peer> {
+    /// Mainstem under a name of the table; its data folder has that name, too.
+    pub fn mainstem(name: &'static str, binary: &Path, run: &Path, settings: &[String]) -> Result<Peer> {
         let port = free_port()?;
         let mut command = Command::new(binary);
-        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(run.join("mainstem"));
+        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(run.join(name));
         command.args(settings.iter().map(|setting| format!("--set={setting}")));
-        Peer::start("Mainstem", command, port, &run.join("mainstem.log"))
+        Peer::start(name, command, port, &run.join(format!("{name}.log")))
     }
 
     /// Kafka as `tests/peers/kafka.sh` starts it. Its folder is formatted, and its files are fetched, before the clock

@@ -73,36 +73,39 @@ impl Table {
     }
 
     pub fn markdown(&self) -> String {
+        let peers: Vec<&str> = ["floor", "before", "Kafka"]
+            .into_iter()
+            .filter(|peer| self.lines.iter().any(|line| line.of == *peer))
+            .collect();
         let mut text: String = self.machine.iter().map(|line| format!("- {line}\n")).collect();
-        text.push_str(
-            "\n| row | Mainstem | floor | to the floor | Kafka | to Kafka |\n| --- | --- | --- | --- | --- | --- |\n",
-        );
+        let heads: String = peers.iter().map(|peer| format!(" {peer} | to {peer} |")).collect();
+        let rule = " --- | --- |".repeat(peers.len());
+        text.push_str(&format!("\n| row | Mainstem |{heads}\n| --- | --- |{rule}\n"));
         let mut told: Vec<&str> = Vec::new();
         for line in &self.lines {
-            if told.contains(&line.what.as_str()) {
-                continue;
+            if !told.contains(&line.what.as_str()) {
+                told.push(&line.what);
+                text.push_str(&self.row(&line.what, &peers));
             }
-            told.push(&line.what);
-            let [ours, floor, kafka] = ["Mainstem", "floor", "Kafka"].map(|of| self.median(&line.what, of));
-            let ratio = |to: Option<f64>| match (ours, to) {
-                (Some(ours), Some(to)) if to > 0.0 => format!("{:.2}", ours / to),
-                _ => String::new(),
-            };
-            let shown = |value: Option<f64>| value.map(show).unwrap_or_default();
-            text.push_str(&format!(
-                "| {} | {} | {} | {} | {} | {} |\n",
-                line.what,
-                shown(ours),
-                shown(floor),
-                ratio(floor),
-                shown(kafka),
-                ratio(kafka)
-            ));
         }
         for failure in &self.failures {
             text.push_str(&format!("\n{failure}\n"));
         }
         text
+    }
+
+    /// What Mainstem reached; what each peer reached, and the ratio to it.
+    fn row(&self, what: &str, peers: &[&str]) -> String {
+        let ours = self.median(what, "Mainstem");
+        let shown = |value: Option<f64>| value.map(show).unwrap_or_default();
+        let of_peer = |peer: &&str| {
+            let theirs = self.median(what, peer);
+            let ratio = ours.zip(theirs).filter(|(_, theirs)| *theirs > 0.0).map(|(ours, theirs)| ours / theirs);
+            let ratio = ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+            format!(" {} | {ratio} |", shown(theirs))
+        };
+        let of_peers: String = peers.iter().map(of_peer).collect();
+        format!("| {what} | {} |{of_peers}\n", shown(ours))
     }
 }
 
@@ -135,6 +138,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| resident, idle, MB | 4.500 |  |  |  |  |\n"), "{text}");
+        assert!(!text.contains("before"), "{text}");
+        table.note(&row, "before", Figures::of_cpu(0.4));
+        let text = table.markdown();
+        let line = "| produce 1 KiB: broker's CPU, s/GB | 0.500 | 0.250 | 2.00 | 0.400 | 1.25 | 2.000 | 0.25 |\n";
+        assert!(text.contains(line), "{text}");
         assert!(table.is_whole());
         table.note_failure(&row, "Kafka", &anyhow::anyhow!("no room"));
         assert!(!table.is_whole() && table.markdown().contains("produce 1 KiB on Kafka failed: no room"));
