@@ -48,11 +48,15 @@ pub use data_folder::{
 };
 pub use error::{AppendError, LogStartError, OpenError, ReadError, ReplicateError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
+pub use formats::group_checkpoint::EpochStart;
 pub use formats::meta_properties::MetaProperties;
 pub use formats::names::Parting;
 pub use formats::quorum_state::{QuorumContent, QuorumState};
 pub use formats::transaction_index::AbortedTransaction;
-pub use group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, UnknownPartitions};
+pub use group_log::{
+    GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PlacedBatch, Replicated,
+    UnknownPartitions,
+};
 pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};

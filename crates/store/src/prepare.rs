@@ -156,6 +156,7 @@ pub(crate) fn check_producer(
                 TimestampType::CreateTime => TimestampMs::NONE,
             },
             log_start,
+            end_position: None,
             duplicate: true,
         })),
         SequenceCheck::OutOfOrder { expected } => {

@@ -159,9 +159,12 @@ fn producer(entry: &producer_snapshot::ProducerSnapshotEntry) -> Line {
 }
 
 fn group(bytes: &[u8]) -> Lines {
-    let GroupCheckpoint { segment, position, next_segment, indexes, partitions } = group_checkpoint::decode(bytes)?;
+    let GroupCheckpoint { segment, position, next_segment, high_watermark, epochs, epochs_from, indexes, partitions } =
+        group_checkpoint::decode(bytes)?;
+    let epochs = epochs.iter().map(|start| json!([start.epoch.0, start.position.0])).collect();
     let line = Line::new("checkpoint").with("file", segment).with("position", position);
-    let mut lines = vec![line.with_some("next_file", next_segment)];
+    let line = line.with_some("next_file", next_segment).with("high_watermark", high_watermark.0);
+    let mut lines = vec![line.with("epochs", Value::Array(epochs)).with("epochs_from", epochs_from.0)];
     lines.extend(indexes.iter().map(index));
     lines.extend(partitions.iter().map(partition));
     Ok(lines)

@@ -238,6 +238,12 @@ impl DataFolder {
         self.groups.get().map(PartitionGroups::all).unwrap_or_default()
     }
 
+    /// The group in a folder, if it is open.
+    pub fn group_in(&self, folder: &Path) -> Option<Arc<GroupLog>> {
+        let name = GroupName::parse(folder.file_name()?.to_str()?)?;
+        self.groups.get()?.open.lock().get(&name).cloned()
+    }
+
     /// The partition, in the group that has it; created in the one that it belongs into if none has.
     pub fn group_partition(&self, wanted: &GroupedPartition) -> Result<Arc<GroupPartition>, OpenError> {
         match self.groups.get() {

@@ -15,7 +15,9 @@ pub const FILE_NAME: &str = "checkpoint";
 pub const OLD_FILE_NAME: &str = "checkpoint.old";
 
 const MAGIC: [u8; 4] = *b"MSGL";
-const VERSION: u16 = 1;
+/// Version 1 says nothing of the high watermark and of leader epochs.
+const VERSION: u16 = 2;
+const VERSION_MIN: u16 = 1;
 const VERSION_AT: usize = 4;
 const CRC_AT: usize = VERSION_AT + 2;
 const BODY_AT: usize = CRC_AT + 4;
@@ -28,6 +30,12 @@ pub struct GroupCheckpoint {
     pub position: u64,
     /// The file is full, and the next one begins here.
     pub next_segment: Option<u64>,
+    /// What was known to be committed: every entry before. At most where this checkpoint lies.
+    pub high_watermark: Position,
+    /// At which positions the leader epochs of the group began, as far as entries before this checkpoint tell.
+    pub epochs: Vec<EpochStart>,
+    /// Epochs of entries before this position are not known.
+    pub epochs_from: Position,
     pub indexes: Vec<IndexFact>,
     pub partitions: Vec<PartitionState>,
 }
@@ -44,6 +52,13 @@ impl PartitionState {
     pub fn end_position(&self) -> Position {
         self.last_position.plus(self.last_size.into())
     }
+}
+
+/// A leader epoch, and the position of its first entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochStart {
+    pub epoch: LeaderEpoch,
+    pub position: Position,
 }
 
 /// One file of the key index.
@@ -99,6 +114,12 @@ pub fn encode(checkpoint: &GroupCheckpoint) -> Vec<u8> {
     put_u64(&mut bytes, checkpoint.segment);
     put_u64(&mut bytes, checkpoint.position);
     put_u64(&mut bytes, checkpoint.next_segment.unwrap_or(u64::MAX));
+    put_u64(&mut bytes, checkpoint.high_watermark.0);
+    put_u64(&mut bytes, checkpoint.epochs_from.0);
+    put_list(&mut bytes, &checkpoint.epochs, |bytes, start| {
+        bytes.extend_from_slice(&start.epoch.0.to_be_bytes());
+        put_u64(bytes, start.position.0);
+    });
     put_list(&mut bytes, &checkpoint.indexes, |bytes, fact| {
         put_u64(bytes, fact.name);
         bytes.extend_from_slice(&fact.count.to_be_bytes());
@@ -153,7 +174,7 @@ fn put_list<T>(bytes: &mut Vec<u8>, list: &[T], encode: impl Fn(&mut Vec<u8>, &T
 pub fn decode(bytes: &[u8]) -> Result<GroupCheckpoint, FormatError> {
     let short = || FormatError::TooShort { what: WHAT, length: bytes.len(), needed: BODY_AT };
     let version = u16::from_be_bytes(array(bytes, VERSION_AT).ok_or_else(short)?);
-    if bytes.get(..VERSION_AT) != Some(&MAGIC) || version != VERSION {
+    if bytes.get(..VERSION_AT) != Some(&MAGIC) || !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(FormatError::Version { what: WHAT, found: version.into(), supported: VERSION.into() });
     }
     let stored = u32::from_be_bytes(array(bytes, CRC_AT).ok_or_else(short)?);
@@ -162,10 +183,19 @@ pub fn decode(bytes: &[u8]) -> Result<GroupCheckpoint, FormatError> {
         return Err(FormatError::Checksum { what: WHAT, stored, computed });
     }
     let mut reader = Reader { bytes, at: BODY_AT };
+    let (segment, position) = (reader.u64()?, reader.u64()?);
+    let next_segment = Some(reader.u64()?).filter(|next| *next != u64::MAX);
+    let (high_watermark, epochs_from, epochs) = match version {
+        VERSION_MIN => (Position::ZERO, Position(segment.saturating_add(position)), Vec::new()),
+        _ => (Position(reader.u64()?), Position(reader.u64()?), reader.list(12, decode_epoch)?),
+    };
     let checkpoint = GroupCheckpoint {
-        segment: reader.u64()?,
-        position: reader.u64()?,
-        next_segment: Some(reader.u64()?).filter(|next| *next != u64::MAX),
+        segment,
+        position,
+        next_segment,
+        high_watermark,
+        epochs,
+        epochs_from,
         indexes: reader.list(12, |reader| Ok(IndexFact { name: reader.u64()?, count: reader.u32()? }))?,
         partitions: reader.list(48, decode_partition)?,
     };
@@ -173,6 +203,10 @@ pub fn decode(bytes: &[u8]) -> Result<GroupCheckpoint, FormatError> {
         0 => Ok(checkpoint),
         extra => Err(FormatError::Trailing { what: WHAT, extra }),
     }
+}
+
+fn decode_epoch(reader: &mut Reader<'_>) -> Result<EpochStart, FormatError> {
+    Ok(EpochStart { epoch: LeaderEpoch(reader.u32()? as i32), position: Position(reader.u64()?) })
 }
 
 fn decode_partition(reader: &mut Reader<'_>) -> Result<PartitionState, FormatError> {
@@ -324,11 +358,17 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             place in any::<(u64, u64, u32)>(), indexes in prop::collection::vec(any::<(u64, u32)>(), 0..3),
-            partitions in prop::collection::vec(state(), 0..4), damaged in any::<prop::sample::Index>(),
+            partitions in prop::collection::vec(state(), 0..4),
+            group in (any::<(u64, u64)>(), prop::collection::vec(any::<(i32, u64)>(), 0..3)), damaged in any::<prop::sample::Index>(),
         ) {
             let checkpoint = GroupCheckpoint {
                 segment: place.0, position: place.1,
                 next_segment: (place.2 > 1000).then(|| place.2.into()),
+                high_watermark: Position(group.0.0),
+                epochs_from: Position(group.0.1),
+                epochs: group.1.into_iter().map(|(epoch, position)| EpochStart {
+                    epoch: LeaderEpoch(epoch), position: Position(position),
+                }).collect(),
                 indexes: indexes.into_iter().map(|(name, count)| IndexFact { name, count }).collect(),
                 partitions,
             };
@@ -341,13 +381,31 @@ mod tests {
         }
 
         #[test]
+        fn a_file_of_version_1_is_read(
+            place in any::<(u32, u32)>(), partitions in prop::collection::vec(state(), 0..4),
+        ) {
+            let (segment, position) = (place.0.into(), place.1.into());
+            let epochs_from = Position(segment + position);
+            let checkpoint = GroupCheckpoint { segment, position, epochs_from, partitions, ..Default::default() };
+            let mut bytes = encode(&checkpoint);
+            // Without high watermark, where epochs are known from, and an empty list of epochs.
+            bytes.drain(BODY_AT + 24..BODY_AT + 24 + 20);
+            bytes[VERSION_AT..CRC_AT].copy_from_slice(&1u16.to_be_bytes());
+            let crc = crate::crc32c(&bytes[BODY_AT..]);
+            bytes[CRC_AT..BODY_AT].copy_from_slice(&crc.to_be_bytes());
+            prop_assert_eq!(decode(&bytes), Ok(checkpoint));
+        }
+
+        #[test]
         fn arbitrary_bytes_never_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&body);
-            let mut bytes = MAGIC.to_vec();
-            bytes.extend(VERSION.to_be_bytes());
-            bytes.extend(crate::crc32c(&body).to_be_bytes());
-            bytes.extend(&body);
-            let _ = decode(&bytes);
+            for version in VERSION_MIN..=VERSION {
+                let mut bytes = MAGIC.to_vec();
+                bytes.extend(version.to_be_bytes());
+                bytes.extend(crate::crc32c(&body).to_be_bytes());
+                bytes.extend(&body);
+                let _ = decode(&bytes);
+            }
         }
     }
 }

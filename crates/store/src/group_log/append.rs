@@ -58,7 +58,7 @@ impl GroupPartition {
         let base_offset = {
             let state = self.state.lock();
             self.check_open(&state)?;
-            if context.leader_epoch < state.fence {
+            if context.leader_epoch < self.core.log.fence() {
                 return Err(AppendError::NotLeader { partition: self.partition.clone() });
             }
             if context.origin == Origin::Client
@@ -72,11 +72,13 @@ impl GroupPartition {
         let header = BatchHeader { base_offset, leader_epoch: context.leader_epoch, ..prepared.header };
         let placed = self.write(&header, &prepared, config.durability)?;
         let append_time = prepared.append_time;
+        let end_position = Some(placed.position.plus(placed.size.into()));
         let written = Written { header, marker: prepared.marker, placed, durability: config.durability };
         let (log_start, due) = self.observe(written, inspected)?;
         drop(order);
         self.write_due(due)?;
-        Ok(Appended { base_offset, last_offset: header.last_offset(), append_time, log_start, duplicate: false })
+        let last_offset = header.last_offset();
+        Ok(Appended { base_offset, last_offset, append_time, log_start, end_position, duplicate: false })
     }
 
     pub(crate) fn known_duplicate(&self, header: &BatchHeader) -> Option<Appended> {
@@ -101,7 +103,7 @@ impl GroupPartition {
         let kind = EntryKind::Batch { topic_id: self.topic_id, partition: self.partition.partition };
         let size = (HEADER_SIZE + prepared.bytes.len()) as u32;
         let entry = EntryHeader { length: size, kind };
-        let written = self.core.log.write(&entry, &header.write(), prepared.payload(), durability);
+        let written = self.core.log.write(header.leader_epoch, &entry, &header.write(), prepared.payload(), durability);
         let position = written.map_err(|error| self.write_failed(error))?;
         let segment = self.core.log.segment_of(position).map_or(0, |segment| segment.0);
         Ok(Placed { segment, position, size })
@@ -110,6 +112,7 @@ impl GroupPartition {
     pub(super) fn write_failed(&self, error: WriteError) -> AppendError {
         let partition = self.partition.clone();
         match error {
+            WriteError::Fenced => AppendError::NotLeader { partition },
             WriteError::Append(JournalError::Failed(failure)) | WriteError::Roll(RollError::Failed(failure)) => {
                 AppendError::Storage(flush::storage_error(&failure))
             }

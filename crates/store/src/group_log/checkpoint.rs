@@ -136,10 +136,20 @@ impl GroupLog {
         partitions: Vec<PartitionState>,
         indexes: Vec<IndexFact>,
     ) -> Result<bool, StorageError> {
+        let (segment, position) = (end.location.segment.0, end.location.position);
+        let covered_to = Position(segment + position);
+        let first = self.start_position();
+        let (epochs, epochs_from) = self.core.log.with_epochs(|epochs, _| {
+            epochs.truncate_start(first);
+            (epochs.before(covered_to).to_vec(), epochs.known_from().min(covered_to))
+        });
         let checkpoint = GroupCheckpoint {
-            segment: end.location.segment.0,
-            position: end.location.position,
+            segment,
+            position,
             next_segment: end.next_segment,
+            high_watermark: self.high_watermark().min(covered_to),
+            epochs,
+            epochs_from,
             indexes,
             partitions,
         };

@@ -9,16 +9,18 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use mainstem_journal::{
     AppendError, Journal, JournalOptions, Location, ReadError as JournalReadError, RollError, SegmentBase,
 };
 use mainstem_record::{BatchHeader, HEADER_SIZE as BATCH_HEADER_SIZE};
-use mainstem_types::Position;
+use mainstem_types::{LeaderEpoch, Position};
 use parking_lot::Mutex;
 
 use super::GroupOptions;
 use super::entry_reader::{EntryReader, READS_NOWAIT_MAX};
+use super::leader_epochs::LeaderEpochs;
 use super::replicated::CopyError;
 use crate::config::Durability;
 use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
@@ -30,14 +32,25 @@ const ENTRY_BYTES_MAX: usize = 1 << 31;
 pub(crate) struct CommitLog {
     pub(crate) journal: Arc<Journal>,
     file_bytes: u64,
-    /// Held across the write of an entry, which decides the order of positions. `Some`: the last file is full, the next
-    /// begins there.
-    next_segment: Mutex<Option<u64>>,
+    /// Held across the write of an entry, which decides the order of positions.
+    tail: Mutex<Tail>,
+    /// Leader epochs below have ended: no entry is written with them any more. Changes with `tail` locked.
+    fence: AtomicI32,
+}
+
+/// What an entry that is written depends on, or changes.
+#[derive(Debug)]
+struct Tail {
+    /// `Some`: the last file is full, the next begins there.
+    next_segment: Option<u64>,
+    epochs: LeaderEpochs,
 }
 
 /// Why an entry was not written.
 #[derive(Debug)]
 pub(crate) enum WriteError {
+    /// Its leader epoch has ended.
+    Fenced,
     Append(AppendError),
     Roll(RollError),
 }
@@ -72,8 +85,44 @@ pub(crate) fn journal_options(options: &GroupOptions) -> JournalOptions {
 }
 
 impl CommitLog {
-    pub(crate) fn new(journal: Journal, options: &GroupOptions, next_segment: Option<u64>) -> Self {
-        CommitLog { journal: Arc::new(journal), file_bytes: options.file_bytes, next_segment: Mutex::new(next_segment) }
+    pub(super) fn new(
+        journal: Journal,
+        options: &GroupOptions,
+        next_segment: Option<u64>,
+        epochs: LeaderEpochs,
+    ) -> Self {
+        CommitLog {
+            journal: Arc::new(journal),
+            file_bytes: options.file_bytes,
+            tail: Mutex::new(Tail { next_segment, epochs }),
+            fence: AtomicI32::new(LeaderEpoch::NONE.0),
+        }
+    }
+
+    /// The lowest leader epoch that entries may still have.
+    pub(crate) fn fence(&self) -> LeaderEpoch {
+        LeaderEpoch(self.fence.load(Ordering::Acquire))
+    }
+
+    /// Notes that `epoch` begins where the log ends. Entries of earlier epochs are refused from here on.
+    pub(crate) fn begin_epoch(&self, epoch: LeaderEpoch) {
+        let mut tail = self.tail.lock();
+        let end = self.end_of(&tail).position();
+        tail.epochs.begin(epoch, end);
+        self.fence.fetch_max(epoch.0, Ordering::AcqRel);
+    }
+
+    /// Entries of `epoch` are refused from here on.
+    pub(crate) fn end_epoch(&self, epoch: LeaderEpoch) {
+        let _tail = self.tail.lock();
+        self.fence.fetch_max(epoch.0.saturating_add(1), Ordering::AcqRel);
+    }
+
+    /// Reads or changes the list of epochs; gets where the log ends, too.
+    pub(super) fn with_epochs<R>(&self, work: impl FnOnce(&mut LeaderEpochs, Position) -> R) -> R {
+        let mut tail = self.tail.lock();
+        let end = self.end_of(&tail).position();
+        work(&mut tail.epochs, end)
     }
 
     /// The largest batch that fits into a file.
@@ -82,19 +131,23 @@ impl CommitLog {
         u32::try_from(room).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
-    /// Writes an entry behind the last one and gives its position.
+    /// Writes an entry of a leader epoch behind the last one and gives its position.
     pub(crate) fn write(
         &self,
+        epoch: LeaderEpoch,
         entry: &EntryHeader,
         head: &[u8; BATCH_HEADER_SIZE],
         payload: &[u8],
         durability: Durability,
     ) -> Result<Position, WriteError> {
-        let mut next_segment = self.next_segment.lock();
-        if next_segment.is_none() {
-            *next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
+        let mut tail = self.tail.lock();
+        if epoch < self.fence() {
+            return Err(WriteError::Fenced);
         }
-        self.roll(&mut next_segment)?;
+        if tail.next_segment.is_none() {
+            tail.next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
+        }
+        self.roll(&mut tail)?;
         let header = entry.encode(head);
         let parts = [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(payload)];
         let written = match durability {
@@ -102,6 +155,7 @@ impl CommitLog {
             Durability::Os | Durability::Disk => self.journal.append(&parts),
         };
         let at = written.map_err(WriteError::Append)?;
+        tail.epochs.observe(epoch, position_of(at));
         if at.position > self.file_bytes / 2 {
             self.journal.prepare_next_soon();
         }
@@ -110,31 +164,38 @@ impl CommitLog {
 
     /// Writes whole entries of another log, which have the same place there; the last may be a blank of the length that
     /// is given. Gives where the log ends then.
-    pub(crate) fn write_copied(&self, at: Position, bytes: &[u8], blank: Option<u32>) -> Result<Position, CopyError> {
-        let mut next_segment = self.next_segment.lock();
-        let end = End { location: self.journal.end().unwrap_or_default(), next_segment: *next_segment };
+    pub(crate) fn write_copied(
+        &self,
+        at: Position,
+        bytes: &[u8],
+        epochs: impl Iterator<Item = (LeaderEpoch, Position)>,
+        blank: Option<u32>,
+    ) -> Result<Position, CopyError> {
+        let mut tail = self.tail.lock();
+        let end = self.end_of(&tail);
         if end.position() != at {
             return Err(CopyError::End(end.position()));
         }
         if bytes.is_empty() {
             return Ok(at);
         }
-        self.roll(&mut next_segment).map_err(CopyError::Write)?;
+        self.roll(&mut tail).map_err(CopyError::Write)?;
         let written = self.journal.append(&[IoSlice::new(bytes)]);
         written.map_err(|error| CopyError::Write(WriteError::Append(error)))?;
+        epochs.for_each(|(epoch, position)| tail.epochs.observe(epoch, position));
         let end = at.plus(bytes.len() as u64);
         let Some(length) = blank else { return Ok(end) };
         let next = end.0 - HEADER_SIZE as u64 + u64::from(length);
-        *next_segment = Some(next);
+        tail.next_segment = Some(next);
         Ok(Position(next))
     }
 
     /// Begins an empty log anew at a later position, durably.
     pub(crate) fn restart_at(&self, at: Position) -> std::io::Result<()> {
-        let mut next_segment = self.next_segment.lock();
+        let mut tail = self.tail.lock();
         let failed = |error: String| std::io::Error::other(error);
         self.journal.roll(SegmentBase(at.0)).map_err(|error| failed(error.to_string()))?;
-        *next_segment = None;
+        *tail = Tail { next_segment: None, epochs: LeaderEpochs::from(at) };
         self.journal.delete_before(SegmentBase(at.0)).map_err(|error| failed(error.to_string()))?;
         Ok(())
     }
@@ -159,30 +220,33 @@ impl CommitLog {
 
     /// Ends the active file, unless it is empty: what comes next lies in another one.
     pub(crate) fn end_file(&self) -> Result<(), WriteError> {
-        let mut next_segment = self.next_segment.lock();
-        if next_segment.is_none() {
+        let mut tail = self.tail.lock();
+        if tail.next_segment.is_none() {
             match self.journal.end() {
                 Some(end) if end.position > 0 => {
-                    *next_segment = Some(self.write_blank(end).map_err(WriteError::Append)?);
+                    tail.next_segment = Some(self.write_blank(end).map_err(WriteError::Append)?);
                 }
                 _ => return Ok(()),
             }
         }
-        self.roll(&mut next_segment)
+        self.roll(&mut tail)
     }
 
     /// Begins the next file, if the last one has ended.
-    fn roll(&self, next_segment: &mut Option<u64>) -> Result<(), WriteError> {
-        if let Some(base) = *next_segment {
+    fn roll(&self, tail: &mut Tail) -> Result<(), WriteError> {
+        if let Some(base) = tail.next_segment {
             self.journal.roll(SegmentBase(base)).map_err(WriteError::Roll)?;
-            *next_segment = None;
+            tail.next_segment = None;
         }
         Ok(())
     }
 
     pub(crate) fn end(&self) -> End {
-        let next_segment = self.next_segment.lock();
-        End { location: self.journal.end().unwrap_or_default(), next_segment: *next_segment }
+        self.end_of(&self.tail.lock())
+    }
+
+    fn end_of(&self, tail: &Tail) -> End {
+        End { location: self.journal.end().unwrap_or_default(), next_segment: tail.next_segment }
     }
 
     /// The file that holds a position.
@@ -226,9 +290,10 @@ impl CommitLog {
 
     /// Cuts everything from a location on.
     pub(crate) fn truncate(&self, to: Location) -> Result<(), mainstem_journal::TruncateError> {
-        let mut next_segment = self.next_segment.lock();
+        let mut tail = self.tail.lock();
         self.journal.truncate_to(to)?;
-        *next_segment = None;
+        tail.next_segment = None;
+        tail.epochs.truncate_end(position_of(to));
         Ok(())
     }
 }

@@ -40,6 +40,7 @@ mod find_by_key;
 mod flush;
 pub(crate) mod inspect;
 pub(crate) mod key_index;
+mod leader_epochs;
 mod log_starts;
 mod open;
 mod partition;
@@ -56,6 +57,7 @@ mod state;
 mod strays;
 mod time_marks;
 mod truncate;
+mod unit;
 
 #[cfg(test)]
 mod tests;
@@ -63,12 +65,13 @@ mod tests;
 pub use open::{GroupReport, LivePartition};
 pub use partition::GroupPartition;
 pub(crate) use queue_memory::QueueMemory;
-pub use replicated::UnknownPartitions;
+pub use replicated::{Replicated, UnknownPartitions};
 pub use retention::OldFile;
+pub use unit::PlacedBatch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::Fs;
@@ -157,6 +160,8 @@ pub(crate) struct Core {
     left: AtomicBool,
     /// The log is a copy of a leader's: nothing of its own is written to it.
     follows: AtomicBool,
+    /// A position: what the owner of the log knows to be committed. The checkpoint remembers it.
+    high_watermark: AtomicU64,
 }
 
 impl Core {

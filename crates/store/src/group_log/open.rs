@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::{Fs, is_disk_full};
@@ -22,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use super::commit_log::{self, CommitLog};
 use super::inspect::topic_hash;
 use super::key_index::{self, KeyIndex};
+use super::leader_epochs::LeaderEpochs;
 use super::log_starts::LogStarts;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
@@ -95,7 +96,7 @@ impl GroupLog {
         let (index, index_from) = opening.take_index(believed, clean)?;
         let full = opening.full;
         let mut unknown = Unknown::of(believed, &partitions, env, log_starts.deleted());
-        opening.replay(&journal, believed, &mut partitions, (&index, index_from), &mut unknown)?;
+        let epochs = opening.replay(&journal, believed, &mut partitions, (&index, index_from), &mut unknown)?;
         opening.settle(&journal, &mut partitions, &log_starts)?;
         let strays = unknown.into_strays(journal.first_segment().map_or(0, |base| base.0), &log_starts);
         opening.report.strays = strays.len();
@@ -105,7 +106,8 @@ impl GroupLog {
             env: Arc::clone(env),
             folder: folder.to_owned(),
             options,
-            log: CommitLog::new(journal, &options, next_segment),
+            log: CommitLog::new(journal, &options, next_segment, epochs),
+            high_watermark: AtomicU64::new(known.as_ref().map_or(0, |known| known.high_watermark.0)),
             index,
             waiting: Arc::default(),
             failed: OnceLock::new(),
@@ -303,14 +305,18 @@ impl Opening<'_> {
         partitions: &mut BTreeMap<PartitionKey, Making>,
         index: (&KeyIndex, Position),
         unknown: &mut Unknown,
-    ) -> Result<(), OpenError> {
+    ) -> Result<LeaderEpochs, OpenError> {
         let bases = journal.segment_bases();
         let first = bases.first().map(|base| Location::new(*base, 0));
         let checkpoint = believed.filter(|known| !self.full && bases.contains(&SegmentBase(known.segment)));
+        let mut epochs = match checkpoint {
+            Some(known) => LeaderEpochs::restore(known.epochs.clone(), known.epochs_from),
+            None => LeaderEpochs::from(first.map_or(Position::ZERO, commit_log::position_of)),
+        };
         let mut from = checkpoint.map(location).or(first);
         let mut next_segment = checkpoint.and_then(|known| known.next_segment);
         while let Some(start) = from.take() {
-            let views = Views::new(self.env, self.options, partitions, Some(index), unknown);
+            let views = Views::new(self.env, self.options, partitions, Some(index), unknown, &mut epochs);
             let mut replay = Replay::make(next_segment.take(), views);
             let outcome = journal.scan(start, &mut replay).map_err(|error| OpenError::Journal(error.to_string()))?;
             let file_ended = replay.next_segment().is_some();
@@ -328,7 +334,7 @@ impl Opening<'_> {
         }
         key_index::unless_full(index.0.write(self.fs)).map_err(io_error(self.folder))?;
         self.report.unknown = unknown.count();
-        Ok(())
+        Ok(epochs)
     }
 
     /// The partitions as they are after the replay.

@@ -182,23 +182,27 @@ impl GroupPartition {
         self.state.lock().epochs.latest()
     }
 
-    /// Notes that `epoch` begins at the log end. See [`crate::PartitionLog::begin_epoch`].
+    /// Notes that `epoch` begins at the log end. See [`crate::PartitionLog::begin_epoch`]. Earlier epochs end in the
+    /// whole group, which has one leader.
     pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.core.check_alive()?;
+        self.core.log.begin_epoch(epoch);
+        self.note_epoch(epoch);
+        Ok(())
+    }
+
+    /// After the earlier epochs have ended: no batch of theirs is on its way to the views.
+    pub(super) fn note_epoch(&self, epoch: LeaderEpoch) {
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         let end = state.next_offset;
         state.epochs.assign(epoch, end);
-        state.fence = state.fence.max(epoch);
-        Ok(())
     }
 
-    /// See [`crate::PartitionLog::end_epoch`].
+    /// See [`crate::PartitionLog::end_epoch`]. The epoch ends in the whole group.
     pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.core.check_alive()?;
-        let _order = self.appending.lock();
-        let mut state = self.state.lock();
-        state.fence = state.fence.max(LeaderEpoch(epoch.0.saturating_add(1)));
+        self.core.log.end_epoch(epoch);
         Ok(())
     }
 

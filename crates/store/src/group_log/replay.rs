@@ -11,6 +11,7 @@ use super::PartitionKey;
 use super::commit_log::position_of;
 use super::inspect::inspect;
 use super::key_index::{self, KeyIndex};
+use super::leader_epochs::LeaderEpochs;
 use super::queue_folder::QueueFolder;
 use super::state::{Placed, State};
 use super::strays::Unknown;
@@ -48,6 +49,8 @@ pub(super) struct Views<'a> {
     index: Option<(&'a KeyIndex, Position)>,
     /// Entries of partitions that nobody wants.
     unknown: &'a mut Unknown,
+    /// Of all entries.
+    epochs: &'a mut LeaderEpochs,
     /// What was added to queues since they were written, and how much of it may wait.
     queue_bytes: usize,
     queue_bytes_max: usize,
@@ -130,14 +133,16 @@ impl<'a> Views<'a> {
         partitions: &'a mut BTreeMap<PartitionKey, Making>,
         index: Option<(&'a KeyIndex, Position)>,
         unknown: &'a mut Unknown,
+        epochs: &'a mut LeaderEpochs,
     ) -> Views<'a> {
         let queue_bytes_max = options.queue_bytes;
-        Views { env, partitions, index, unknown, queue_bytes: 0, queue_bytes_max, error: None }
+        Views { env, partitions, index, unknown, epochs, queue_bytes: 0, queue_bytes_max, error: None }
     }
 
     fn observe(&mut self, header: &EntryHeader, view: &BatchView<'_>, placed: &Placed) -> io::Result<()> {
         let EntryKind::Batch { topic_id, partition } = header.kind else { return Ok(()) };
         let key = (topic_id, partition);
+        self.epochs.observe(view.header().leader_epoch, placed.position);
         let Some(making) = self.partitions.get_mut(&key) else {
             self.unknown.observe(self.env, key, view, placed);
             return Ok(());

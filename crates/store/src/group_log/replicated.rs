@@ -19,6 +19,7 @@ use super::append::{Due, Written};
 use super::commit_log::WriteError;
 use super::inspect::inspect;
 use super::state::{Placed, State};
+use super::unit::PlacedBatch;
 use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::Durability;
 use crate::error::{ReplicateError, StorageError};
@@ -46,6 +47,30 @@ struct Copied {
     at: u64,
 }
 
+impl Copied {
+    fn placed(&self, piece: Position) -> PlacedBatch {
+        let position = piece.plus(self.at);
+        PlacedBatch {
+            topic_id: self.key.0,
+            partition: self.key.1,
+            base_offset: self.header.base_offset,
+            next_offset: self.header.next_offset(),
+            leader_epoch: self.header.leader_epoch,
+            position,
+            end: position.plus((commit_log_entry::HEADER_SIZE + self.batch.len()) as u64),
+        }
+    }
+}
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replicated {
+    /// Where the log ends now.
+    pub end: Position,
+    /// In the order of the log, those of unknown partitions among them.
+    pub batches: Vec<PlacedBatch>,
+}
+
 /// The whole entries of a piece.
 #[derive(Default)]
 struct Piece {
@@ -64,7 +89,7 @@ impl GroupLog {
         if from == end {
             return Ok(Bytes::new());
         }
-        let start = self.core.log.journal.first_segment().map_or(Position::ZERO, |base| Position(base.0));
+        let start = self.start_position();
         let out_of_range = || ReplicateError::OutOfRange { log: self.name(), position: from, start, end };
         if from < start || from > end {
             return Err(out_of_range());
@@ -98,7 +123,6 @@ impl GroupLog {
     }
 
     /// Appends entries that were read from the leader's log at the same position, which must be where this log ends.
-    /// Gives where it ends now.
     ///
     /// Checked: both checksums of each entry, and that its offsets and epoch continue its partition. Left out are an
     /// entry at the end that the piece has only a part of, and everything from the first entry on whose epoch is later
@@ -110,7 +134,7 @@ impl GroupLog {
         bytes: &Bytes,
         asked: LeaderEpoch,
         unknown: UnknownPartitions,
-    ) -> Result<Position, ReplicateError> {
+    ) -> Result<Replicated, ReplicateError> {
         self.core.check_alive()?;
         let piece = self.take_apart(at, bytes, asked, unknown)?;
         let partitions: BTreeMap<PartitionKey, Arc<GroupPartition>> =
@@ -121,7 +145,8 @@ impl GroupLog {
         // In the order of their keys, as a cut takes them.
         let order: Vec<_> = partitions.values().map(|partition| partition.appending.lock()).collect();
         self.check_follows(at, &piece)?;
-        let written = self.core.log.write_copied(at, &bytes[..piece.bytes], piece.blank);
+        let epochs = piece.entries.iter().map(|entry| (entry.header.leader_epoch, at.plus(entry.at)));
+        let written = self.core.log.write_copied(at, &bytes[..piece.bytes], epochs, piece.blank);
         let end = written.map_err(|error| self.copy_failed(at, error, partitions.values().next()))?;
         let due = piece.entries.iter().map(|entry| self.show(at, entry, bytes)).collect::<Result<Vec<_>, _>>()?;
         drop(order);
@@ -130,7 +155,7 @@ impl GroupLog {
                 partition.write_due(due)?;
             }
         }
-        Ok(end)
+        Ok(Replicated { end, batches: piece.entries.iter().map(|entry| entry.placed(at)).collect() })
     }
 
     /// Removes everything and begins again at a position above the end: the leader does not have what is before it any
@@ -139,8 +164,7 @@ impl GroupLog {
     /// After a crash in the middle the log is the old one or empty, and this is to be repeated.
     pub fn restart_at(&self, at: Position) -> Result<(), ReplicateError> {
         let journal = &self.core.log.journal;
-        let start = journal.first_segment().map_or(Position::ZERO, |base| Position(base.0));
-        let end = self.end_position();
+        let (start, end) = (self.start_position(), self.end_position());
         if at <= end {
             return Err(self.not_next(at, format!("a log that ends at {end} begins anew above that")));
         }
@@ -150,16 +174,11 @@ impl GroupLog {
         Ok(self.core.log.restart_at(at).map_err(|error| self.core.fail("begin anew", dir, error))?)
     }
 
-    /// What a follower does not do by itself: its files end where the leader's do.
-    pub fn set_follows(&self, follows: bool) {
-        self.core.follows.store(follows, std::sync::atomic::Ordering::Release);
-    }
-
     fn name(&self) -> String {
         self.core.folder.display().to_string()
     }
 
-    fn not_next(&self, position: Position, reason: impl Into<String>) -> ReplicateError {
+    pub(super) fn not_next(&self, position: Position, reason: impl Into<String>) -> ReplicateError {
         ReplicateError::NotNext { log: self.name(), position, reason: reason.into() }
     }
 
@@ -254,6 +273,7 @@ impl GroupLog {
         match (error, any) {
             (CopyError::End(end), _) => self.not_next(at, format!("this log ends at {end}")),
             (CopyError::Write(error), Some(partition)) => partition.write_failed(error).into(),
+            // What is copied has its own epochs: it is not fenced.
             (CopyError::Write(error), None) => {
                 let (path, error) = (self.core.folder.clone(), std::io::Error::other(format!("{error:?}")));
                 StorageError { action: "write", path, error: Arc::new(error) }.into()

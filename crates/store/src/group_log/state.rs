@@ -41,8 +41,6 @@ pub(crate) struct State {
     /// The log end when it was last asked whether the partition is idle.
     pub(crate) idle_end: Offset,
     pub(crate) closed: bool,
-    /// Leader epochs below have ended: nothing is stamped with them any more.
-    pub(crate) fence: LeaderEpoch,
     /// Nothing is known from a checkpoint: the first entry seen tells where the partition begins.
     pub(crate) from_nothing: bool,
 }
@@ -62,7 +60,6 @@ impl State {
             dirty_since: None,
             idle_end: Offset::NONE,
             closed: false,
-            fence: LeaderEpoch::NONE,
             from_nothing: true,
         }
     }

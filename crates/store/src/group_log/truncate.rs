@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use mainstem_journal::Location;
 use mainstem_types::{Offset, Position};
 
 use super::commit_log::End;
+use super::leader_epochs::LeaderEpochs;
 use super::open::load_checkpoint;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
@@ -38,6 +40,7 @@ impl GroupLog {
         self.core.check_alive()?;
         if position >= self.end_position() {
             // An epoch that began at the end has no record, and is the leader's to begin.
+            self.core.log.with_epochs(|epochs, end| epochs.truncate_end(end));
             self.partitions().iter().for_each(|partition| partition.state.lock().forget_empty_epoch());
             return Ok(Vec::new());
         }
@@ -70,6 +73,7 @@ impl GroupLog {
         written.map_err(|error| self.view_error("write", &self.core.index_dir(), error))?;
         self.add_missing_keys()?;
         let indexes = self.core.index.sync(self.core.fs()).map_err(failed)?;
+        self.core.high_watermark.fetch_min(position.0, Ordering::AcqRel);
         self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
         // The one before may tell of what is cut: with other entries in its place it would be believed.
         self.remove_older().map_err(failed)?;
@@ -109,7 +113,9 @@ impl GroupLog {
         let Some(from) = from.or(first) else { return Ok(states) };
         let next_segment = known.and_then(|known| known.next_segment);
         let mut unknown = Unknown::passed_over();
-        let views = Views::new(&self.core.env, &self.core.options, &mut states, None, &mut unknown);
+        // The list of epochs itself is cut, not made again.
+        let mut epochs = LeaderEpochs::default();
+        let views = Views::new(&self.core.env, &self.core.options, &mut states, None, &mut unknown, &mut epochs);
         let mut replay = Replay::make(next_segment, views).until(position);
         journal.scan(from, &mut replay).map_err(|error| io::Error::other(error.to_string()))?;
         replay.finish()?;
@@ -122,7 +128,6 @@ impl GroupLog {
                 making.state.log_start = making.state.log_start.min(end);
                 making.state.raise_log_start(old.log_start.min(end));
                 making.state.closed = old.closed;
-                making.state.fence = old.fence;
             }
         }
         Ok(states)

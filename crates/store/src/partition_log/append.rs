@@ -52,6 +52,7 @@ impl PartitionLog {
             last_offset: header.last_offset(),
             append_time: prepared.append_time,
             log_start: state.log_start,
+            end_position: None,
             duplicate: false,
         };
         self.after_append(state, &config, base_offset);
@@ -99,6 +100,7 @@ impl PartitionLog {
             last_offset: last.last_offset(),
             append_time: TimestampMs::NONE,
             log_start: state.log_start,
+            end_position: None,
             duplicate: false,
         };
         self.after_append(state, &config, first.base_offset);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mainstem_env::FileSlice;
-use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
+use mainstem_types::{LeaderEpoch, Offset, Position, ProducerEpoch, ProducerId, TimestampMs};
 
 /// Who appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Appended {
     /// The broker's time with LogAppendTime, else [`TimestampMs::NONE`].
     pub append_time: TimestampMs,
     pub log_start: Offset,
+    /// Of a partition in a group: where its entry ends in the commit log. `None` for a duplicate.
+    pub end_position: Option<Position>,
     /// The producer had sent it before; nothing was written, and the offsets are those of the first time.
     pub duplicate: bool,
 }

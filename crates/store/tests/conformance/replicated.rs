@@ -104,7 +104,7 @@ impl Unit {
             }
             Unit::Group(group) => {
                 let appended = group.append_replicated(Position(at), bytes, asked, UnknownPartitions::Refuse);
-                appended.map(|end| end.0)
+                appended.map(|appended| appended.end.0)
             }
         }
     }

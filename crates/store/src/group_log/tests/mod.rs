@@ -11,6 +11,7 @@ mod recovery;
 mod retention;
 mod strays;
 mod truncate;
+mod unit;
 
 use super::*;
 use crate::KeyQuery;
