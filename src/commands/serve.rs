@@ -19,8 +19,6 @@ use crate::{node, process};
 /// Where a node listens when nothing says so: not reachable from other machines.
 const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
 const DATA_DIR_DEFAULT: &str = "./mainstem-data";
-/// When all that runs now and then has run once: the slowest of it looks at the clock each second.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// How often the log tells what went through, at level debug.
 const TRAFFIC_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -172,14 +170,9 @@ impl Drop for Signals {
     }
 }
 
-/// Waits until the stop is asked for. What the start alone needed of the program is given back before that, and once
-/// more when every thread has run. Each minute the log tells what went through.
+/// Waits until the stop is asked for. Each minute the log tells what went through.
 fn serve_until(stop: &Signal, server: &RunningServer) {
-    mainstem_env::give_back_program_pages();
     let mut traffic = TrafficLog::default();
-    if !stop.wait(SETTLED_AFTER) {
-        mainstem_env::give_back_program_pages();
-    }
     while !stop.wait(TRAFFIC_INTERVAL) {
         traffic.look(server.totals());
     }

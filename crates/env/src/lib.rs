@@ -13,7 +13,7 @@
 //!   step start none.
 //! - Calls that only Linux has (`preadv2` with `RWF_NOWAIT`, `fallocate`, `sync_file_range`, `cachestat`,
 //!   `posix_fadvise`, `sendfile`) live in `real/linux.rs` alone; `real/portable.rs` has the same functions for every
-//!   other Unix. `real/program.rs` has what is done to the program's own pages, on Linux only.
+//!   other Unix.
 //!
 //! Numbers: a file position is a `u64`, at most `i64::MAX` on every real file system. One `sendfile` moves at most
 //! 2,147,479,552 bytes on Linux; the portable fallback at most 64 KiB a call. One vectored write takes at most 1,024
@@ -32,7 +32,7 @@ pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
 pub use fs::{DirEntry, Fs, Metadata, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
 pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
-pub use real::{RealFs, give_back_program_pages, raise_open_files_limit};
+pub use real::{RealFs, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};
 pub use slice::FileSlice;
 pub use worker::{Signal, Worker, abort_on_panic};

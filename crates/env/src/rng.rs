@@ -21,18 +21,9 @@ pub trait Rng: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RealRng;
 
-/// `getentropy(3)`: at most 256 bytes a call.
-const ENTROPY_BYTES_MAX: usize = 256;
-
 impl Rng for RealRng {
     fn fill(&self, bytes: &mut [u8]) -> io::Result<()> {
-        for part in bytes.chunks_mut(ENTROPY_BYTES_MAX) {
-            // SAFETY: the pointer and the length describe `part`, which is valid for writes.
-            if unsafe { libc::getentropy(part.as_mut_ptr().cast(), part.len()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(())
+        getrandom::fill(bytes).map_err(io::Error::from)
     }
 }
 
@@ -91,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_one_fills_more_than_one_call_gives() {
+    fn the_real_one_fills_every_byte() {
         let mut bytes = [0; 700];
         RealRng.fill(&mut bytes).unwrap();
         assert!(bytes.chunks(100).all(|part| part.iter().any(|byte| *byte != 0)));

@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::Duration;
 use table::Table;
 
-/// When a broker's memory is looked at: Mainstem gives the pages of its start back after two seconds.
+/// When a broker's memory is looked at: everything that it does now and then has run once.
 const IDLE_AFTER: Duration = Duration::from_secs(4);
 
 /// Where the run keeps its files.
@@ -90,7 +90,7 @@ impl Bench {
         }
         std::thread::sleep(IDLE_AFTER);
         for broker in &brokers {
-            table.note_memory("resident, idle", broker.name, broker.resident_mb()?);
+            table.note_memory("idle", broker.name, broker.memory()?);
         }
         let rows: Vec<Row> = Row::all().into_iter().filter(|row| options.wants(row)).collect();
         let warm = Row::all().into_iter().next().context("there are no rows")?;
@@ -114,7 +114,7 @@ impl Bench {
             }
         }
         for broker in &brokers {
-            table.note_memory("resident, after the run", broker.name, broker.resident_mb()?);
+            table.note_memory("after the run", broker.name, broker.memory()?);
         }
         brokers.into_iter().try_for_each(Peer::stop)?;
         Ok(table)

@@ -79,11 +79,8 @@ impl Peer {
         self.child.id()
     }
 
-    pub fn resident_mb(&self) -> Result<f64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib * 1024.0 / 1e6)
+    pub fn memory(&self) -> Result<Memory> {
+        Memory::of(&std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?)
     }
 
     pub fn stop(mut self) -> Result<()> {
@@ -100,6 +97,26 @@ impl Drop for Peer {
             // A process that was killed ends; there is nobody to tell that it could not be waited for.
             let _ = self.child.wait();
         }
+    }
+}
+
+/// What a process has in memory, in MB (1e6 bytes).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    /// With pages of files, its program among them, which the system can take back at any time.
+    pub resident_mb: f64,
+    /// What the process itself filled.
+    pub own_mb: f64,
+}
+
+impl Memory {
+    fn of(status: &str) -> Result<Memory> {
+        let megabytes = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
+            let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
+            anyhow::Ok(kib * 1024.0 / 1e6)
+        };
+        Ok(Memory { resident_mb: megabytes("VmRSS:")?, own_mb: megabytes("RssAnon:")? })
     }
 }
 
@@ -185,6 +202,13 @@ impl Drop for Floor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_told_apart() {
+        let memory = Memory::of("VmRSS:\t    2000 kB\nRssAnon:\t    1000 kB\n").unwrap();
+        assert_eq!(memory, Memory { resident_mb: 2.048, own_mb: 1.024 });
+        assert!(Memory::of("VmRSS:\t    2000 kB\n").is_err());
+    }
 
     #[test]
     fn cpu_time_is_found_behind_any_name() {

@@ -1,6 +1,7 @@
 //! The table: medians of the rounds, and ratios.
 
 use super::load::{Figures, Row};
+use super::peers::Memory;
 
 type Read = fn(&Figures) -> Option<f64>;
 
@@ -36,8 +37,9 @@ impl Table {
         self.add("start to first accept, ms".to_owned(), of, milliseconds);
     }
 
-    pub fn note_memory(&mut self, when: &str, of: &'static str, megabytes: f64) {
-        self.add(format!("{when}, MB"), of, megabytes);
+    pub fn note_memory(&mut self, when: &str, of: &'static str, memory: Memory) {
+        self.add(format!("resident, {when}, MB"), of, memory.resident_mb);
+        self.add(format!("of it its own, {when}, MB"), of, memory.own_mb);
     }
 
     pub fn note(&mut self, row: &Row, of: &'static str, figures: Figures) {
@@ -130,7 +132,7 @@ mod tests {
             table.note(&row, "Kafka", Figures::of_cpu(kafka));
         }
         table.note(&row, "floor", Figures::of_cpu(0.25));
-        table.note_memory("resident, idle", "Mainstem", 4.5);
+        table.note_memory("idle", "Mainstem", Memory { resident_mb: 4.5, own_mb: 2.5 });
         let text = table.markdown();
         assert!(text.starts_with("- processor: 2 x some\n"), "{text}");
         assert!(

@@ -13,10 +13,8 @@ use mainstem_types::TimestampMs;
 use crate::{Advice, DirEntry, File, Fs, Metadata, OpenOptions, Residency};
 
 mod limits;
-mod program;
 
 pub use limits::raise_open_files_limit;
-pub use program::give_back_program_pages;
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
