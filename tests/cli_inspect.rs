@@ -32,6 +32,8 @@ impl Folder {
         };
         run(&["topic", "create", "plain", "--partitions", "1"], String::new());
         run(&["topic", "create", "common", "--partitions", "1", "--config", "mainstem.layout=shared"], String::new());
+        // Never written to: without a folder, and nothing is missing.
+        run(&["topic", "create", "empty", "--partitions", "3"], String::new());
         let lines = |from: usize, count: usize| -> String {
             (from..from + count).map(|number| format!("{number:0width$}\n", width = LINE_SIZE)).collect()
         };

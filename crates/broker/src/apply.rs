@@ -1,4 +1,4 @@
-//! Applies a changed image to what this node serves: creates and deletes logs, elects leaders, exchanges settings.
+//! Applies a changed image to what this node serves: takes on and deletes logs, elects leaders, exchanges settings.
 //!
 //! This runs on the controller thread, after the records are durable and before their reply leaves. A client that was
 //! told that a topic exists can therefore write to it.
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mainstem_metadata::config::{BrokerConfig, TopicConfig};
 use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, TopicImage};
-use mainstem_store::{LogConfig, NewLog, OpenError, PartitionLog, TopicLog};
+use mainstem_store::{LogConfig, TopicLog};
 use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, PartitionIndex, TopicId, TopicPartition};
 
 use crate::node_state::NodeState;
@@ -113,10 +113,9 @@ impl NodeState {
         }
         let delay = |topic: &Topic| Duration::from_millis(topic.config.file_delete_delay_ms.max(0) as u64);
         let (own, groups): (Vec<_>, Vec<_>) =
-            gone.iter().partition(|(_, partition)| partition.log().as_partition_log().is_some());
-        let logs =
-            own.iter().filter_map(|(topic, partition)| Some((&**partition.log().as_partition_log()?, delay(topic))));
-        let mut deleted = self.folder.delete_logs(&logs.collect::<Vec<_>>());
+            gone.iter().partition(|(_, partition)| partition.log().as_group_partition().is_none());
+        let logs = own.iter().map(|(topic, partition)| (partition.log(), delay(topic)));
+        let mut deleted = self.folder.delete_own_logs(&logs.collect::<Vec<_>>());
         let logs = groups.iter().filter_map(|(_, partition)| partition.log().as_group_partition().cloned());
         deleted.extend(self.folder.delete_group_partitions(&logs.collect::<Vec<_>>()));
         for ((_, partition), deleted) in own.iter().chain(&groups).zip(deleted) {
@@ -128,8 +127,8 @@ impl NodeState {
         }
     }
 
-    /// Creates the logs of partitions that this node holds and does not have yet, all at once. One that cannot be
-    /// created is reported and not served; the others are.
+    /// The logs of partitions that this node holds and does not have yet. One that cannot be created is reported and
+    /// not served; the others are.
     fn create_missing(&self, image: &ClusterImage, topics: &mut TopicMap, touched: &BTreeSet<TopicId>) {
         let broker = self.config.load();
         let mut wanted = Vec::new();
@@ -157,7 +156,11 @@ impl NodeState {
                 places.push((topic, index));
             }
         }
-        for (log, (topic, index)) in self.create_logs(&wanted).into_iter().zip(places) {
+        let logs = self.new_logs(&wanted, |_| false).unwrap_or_else(|error| {
+            tracing::error!("cannot create {} partitions: {error}", wanted.len());
+            Vec::new()
+        });
+        for (log, (topic, index)) in logs.into_iter().zip(places) {
             match log {
                 Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
                 Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
@@ -166,16 +169,6 @@ impl NodeState {
         for (id, partitions) in made {
             self.add_partitions(image, topics, id, partitions, &broker);
         }
-    }
-
-    fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<PartitionLog>, OpenError>> {
-        if wanted.is_empty() {
-            return Vec::new();
-        }
-        self.folder.create_logs(wanted).unwrap_or_else(|error| {
-            tracing::error!("cannot create {} partitions: {error}", wanted.len());
-            Vec::new()
-        })
     }
 
     fn add_partitions(

@@ -1,5 +1,5 @@
 //! Appending the batches of one request: on the reactor as long as that is little work, the rest in turns on threads
-//! for heavy work.
+//! for heavy work. Folders of partitions that have none yet are created before that, on threads that may wait.
 //!
 //! Numbers: on a reactor at most 256 batches of a request, whose records take 4 MiB together once they are decompressed
 //! (64 KiB each is always allowed); elsewhere 20 ms a turn (and one batch at least).
@@ -14,7 +14,9 @@ use mainstem_env::Clock;
 use mainstem_store::{AppendError, Appended, Origin};
 use mainstem_types::TimestampMs;
 
+use crate::broker::Broker;
 use crate::commit_wait::Commit;
+use crate::new_folders;
 use crate::partition::{Partition, is_too_much_to_unpack};
 
 const REACTOR_BATCHES_MAX: usize = 256;
@@ -61,9 +63,10 @@ impl<P> BatchAppends<P> {
         }
     }
 
-    /// Appends a batch if that is little work; else it is kept for [`BatchAppends::take_turn`], and the outcome is
-    /// `None`.
+    /// Appends a batch if that is little work, and its partition has a folder; else it is kept for
+    /// [`BatchAppends::take_turn`], and the outcome is `None`.
     pub fn append(&mut self, place: P, partition: &Arc<Partition>, batch: Bytes) -> Option<BatchOutcome> {
+        self.is_full |= partition.log().without_folder().is_some();
         if !self.is_full {
             match append(partition, &batch, self.terms, self.unpacked_bytes_max) {
                 Err(error) if is_too_much_to_unpack(&error) => self.is_full = true,
@@ -77,6 +80,26 @@ impl<P> BatchAppends<P> {
     /// Whether every batch has its outcome.
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Whether a partition of a kept batch has no folder yet: then [`BatchAppends::create_folders`] comes next, on a
+    /// thread that may wait for the disk.
+    pub fn wants_folders(&self) -> bool {
+        self.rest.iter().any(|(_, partition, _)| partition.log().without_folder().is_some())
+    }
+
+    /// Creates the folders that kept batches need, and tells the outcome of each batch whose partition gets none. Not
+    /// for a reactor.
+    pub fn create_folders(&mut self, broker: &Broker, mut tell: impl FnMut(P, &Partition, BatchOutcome)) {
+        let kept = std::mem::take(&mut self.rest);
+        let partitions: Vec<_> = kept.iter().map(|(_, partition, _)| Arc::clone(partition)).collect();
+        let refused = new_folders::create(&broker.state.folder, &partitions);
+        for (place, partition, batch) in kept {
+            match refused.get(&(partition.topic_id, partition.index)) {
+                Some(error) => tell(place, &partition, Err(error.clone())),
+                None => self.rest.push_back((place, partition, batch)),
+            }
+        }
     }
 
     /// Appends kept batches for some time, and tells the outcome of each. Not for a reactor.

@@ -172,6 +172,8 @@ impl Broker {
         }
         self.blocking.stop();
         self.heavy.stop();
+        // Before the logs are collected: none comes into being after that.
+        self.state.folder.end_creations();
         let epoch = *self.state.broker_epoch.lock();
         if let Err(error) = self.state.folder.close(&self.state.all_logs(), epoch) {
             tracing::error!("cannot close the data folder in order; the next start will check it: {error}");

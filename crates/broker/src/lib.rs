@@ -32,6 +32,8 @@ mod log_reader;
 mod long_poll;
 mod maintenance;
 mod metadata_log;
+mod new_folders;
+mod new_logs;
 mod node_state;
 mod open_logs;
 mod open_report;

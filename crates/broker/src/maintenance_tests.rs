@@ -116,16 +116,22 @@ impl Node {
     }
 
     fn append(&self, name: &str, builder: BatchBuilder) -> Offset {
-        let mut builder = builder;
+        self.append_to(&self.partition(name), builder)
+    }
+
+    fn append_to(&self, partition: &Partition, mut builder: BatchBuilder) -> Offset {
         let now = self.clock.wall_ms();
         builder.append(now, None, Some(b"value"), &[]);
         let batch = Bytes::from(builder.build().unwrap());
-        self.partition(name).append(&batch, Origin::Client, now, true).unwrap().next_offset()
+        partition.append(&batch, Origin::Client, now, true).unwrap().next_offset()
     }
 
     /// Deletes a topic with many files, and waits until their removal has begun.
     fn begin_long_deletion(&self) {
         self.create("gone", 200, &[("file.delete.delay.ms", "0")]);
+        for partition in &self.broker.topics().by_name("gone").unwrap().partitions {
+            self.append_to(partition, BatchBuilder::new());
+        }
         self.disk.slow.store(true, Ordering::SeqCst);
         let before = self.disk.removed.load(Ordering::SeqCst);
         let deleted = wait(self.broker.delete_topics(vec![TopicRef::Name("gone".to_owned())])).unwrap();
@@ -201,6 +207,7 @@ fn on_a_full_disk_files_do_not_wait_for_their_delay() {
     let hour = [("file.delete.delay.ms", "3600000"), ("retention.ms", "1000")];
     node.create("gone", 1, &hour);
     node.create("kept", 1, &hour);
+    node.append("gone", BatchBuilder::new());
     node.append("kept", BatchBuilder::new());
     assert!(wait(node.broker.delete_topics(vec![TopicRef::Name("gone".to_owned())])).unwrap()[0].is_ok());
     node.clock.advance(Duration::from_secs(60));

@@ -1,18 +1,18 @@
 //! At the start: the folder's partitions and the image's partitions are brought together.
 //!
-//! - A partition of the image with its folder is opened; without one it is created (its topic was created, and the
-//!   process died before the folder was).
+//! - A partition of the image with its folder is opened. Without one it had no record yet, and gets its folder with its
+//!   first append. If the checkpoints know of records, the folder was lost, and the start says so.
 //! - A folder whose topic the image does not know, or knows under another id, is parked and reported. Nothing is
 //!   deleted.
 //! - A log that cannot be opened is reported and not served; the others are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::image::{ClusterImage, TopicImage};
 use mainstem_store::{
-    FolderEntry, FolderReport, GroupPlacement, LogConfig, LogRecovery, OpenError, StopKind, TopicLog,
+    FolderEntry, FolderReport, GroupPlacement, LogConfig, LogRecovery, NewLog, OpenError, StopKind, TopicLog,
 };
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
@@ -30,8 +30,13 @@ struct Wanted<'i> {
     topic: &'i TopicImage,
     index: i32,
     config: Arc<LogConfig>,
-    entry: Option<FolderEntry>,
-    placement: Option<GroupPlacement>,
+    place: Place,
+}
+
+/// Where its log lies.
+enum Place {
+    Folder(FolderEntry),
+    Group(GroupPlacement),
 }
 
 /// Opens everything and publishes the topics.
@@ -39,14 +44,23 @@ pub(crate) fn open_logs(state: &NodeState, image: &ClusterImage, folder: &Folder
     let mut report = OpenReport::default();
     let broker = state.config.load_full();
     let mut entries = take_entries(state, image, folder, &mut report);
-    let mut wanted = Vec::new();
+    let (mut wanted, mut new) = (Vec::new(), Vec::new());
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, &broker);
         let placement = placement(&config, &broker);
         let config = Arc::new(log_config(&config, &broker));
         for (index, _) in own_partitions(topic, state.node) {
-            let entry = entries.remove(&(topic.id, index));
-            wanted.push(Wanted { topic, index, config: Arc::clone(&config), entry, placement });
+            let place = match (entries.remove(&(topic.id, index)), placement) {
+                // Where it lies is where it stays.
+                (Some(entry), _) => Place::Folder(entry),
+                (None, Some(placement)) => Place::Group(placement),
+                (None, None) => {
+                    let name = TopicPartition::new(Arc::clone(&topic.name), PartitionIndex(index));
+                    new.push((name, topic.id, Arc::clone(&config)));
+                    continue;
+                }
+            };
+            wanted.push(Wanted { topic, index, config: Arc::clone(&config), place });
         }
     }
     open_groups(state, image, &broker, &mut report);
@@ -59,6 +73,11 @@ pub(crate) fn open_logs(state: &NodeState, image: &ClusterImage, folder: &Folder
             partitions.entry(wanted.topic.id).or_default().push(partition);
         }
     }
+    for (topic, index, log) in take_new(state, image, folder, &new, &mut report) {
+        let of_topic = partitions.entry(topic.id).or_default();
+        of_topic.push(state.partition(topic, index, log));
+        of_topic.sort_by_key(|partition| partition.index);
+    }
     let mut topics = TopicMap::default();
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, &broker);
@@ -69,6 +88,42 @@ pub(crate) fn open_logs(state: &NodeState, image: &ClusterImage, folder: &Folder
     report.in_memory = in_memory::told(image, &topics);
     state.topics.store(Arc::new(topics));
     report
+}
+
+/// The logs of partitions that have no folder.
+fn take_new<'i>(
+    state: &NodeState,
+    image: &'i ClusterImage,
+    folder: &FolderReport,
+    new: &[NewLog],
+    report: &mut OpenReport,
+) -> Vec<(&'i TopicImage, i32, TopicLog)> {
+    let names: HashSet<_> = folder.partitions.iter().map(|entry| &entry.partition).collect();
+    for (name, ..) in new {
+        // Of a folder that was parked the checkpoints speak, too.
+        if let Some(end) = state.folder.lost_end(name).filter(|_| !names.contains(name)) {
+            report.failed.push(format!(
+                "{name}: its folder is missing, and the checkpoints know of records up to offset {end}; the partition begins anew at offset 0. To have the records back, stop the broker before anything is written to the partition, and put the folder back"
+            ));
+        }
+    }
+    // Something else has the name, a link to a disk that is not there, for example: it is not absent, and not empty.
+    let unknown: HashSet<_> = folder.unknown.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let is_unknown = |name: &TopicPartition| !unknown.is_empty() && unknown.contains(name.to_string().as_str());
+    let is_taken = |name: &TopicPartition| names.contains(name) || is_unknown(name);
+    let logs = state.new_logs(new, is_taken).unwrap_or_else(|error| {
+        report.failed.push(format!("{} partitions without folders are not served: {error}", new.len()));
+        Vec::new()
+    });
+    let mut taken = Vec::with_capacity(logs.len());
+    for ((name, id, _), log) in new.iter().zip(logs) {
+        match (log, image.topic_by_id(*id)) {
+            (Ok(log), Some(topic)) => taken.push((&**topic, name.partition.0, log)),
+            (Err(error), _) => report.failed.push(format!("{name} is not served: {error}")),
+            (Ok(_), None) => {}
+        }
+    }
+    taken
 }
 
 /// The folder's entries by topic id and index. What belongs to no topic of the image is parked.
@@ -172,24 +227,18 @@ fn take_next<'w, 'i>(
 }
 
 fn open_one(state: &NodeState, wanted: &Wanted<'_>) -> Opened {
-    match (&wanted.entry, wanted.placement) {
-        // Where it lies is where it stays.
-        (Some(entry), _) => {
+    match &wanted.place {
+        Place::Folder(entry) => {
             if entry.topic_id.is_none() {
                 state.folder.adopt(entry, wanted.topic.id)?;
             }
             let (log, recovery) = state.folder.open_log(entry, Arc::clone(&wanted.config))?;
             Ok((log.into(), recovery))
         }
-        (None, Some(placement)) => {
+        Place::Group(placement) => {
             let topic = wanted.topic;
-            let one = grouped_partition(&topic.name, topic.id, wanted.index, &wanted.config, placement);
+            let one = grouped_partition(&topic.name, topic.id, wanted.index, &wanted.config, *placement);
             Ok((state.folder.group_partition(&one)?.into(), LogRecovery::default()))
-        }
-        (None, None) => {
-            let name = TopicPartition::new(Arc::clone(&wanted.topic.name), PartitionIndex(wanted.index));
-            let log = state.folder.create_log(&name, wanted.topic.id, Arc::clone(&wanted.config))?;
-            Ok((log.into(), LogRecovery::default()))
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Partition {
     partition_epoch: AtomicI32,
     leads: AtomicBool,
     deleted: AtomicBool,
-    space: Space,
+    pub(crate) space: Space,
     commit_waiters: CommitWaiters,
     pub(crate) fetch_waiters: Arc<FetchWaiters>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mainstem_broker::RecordsToDelete;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
-use mainstem_types::{Offset, PartitionIndex};
+use mainstem_types::{CONSUMER_OFFSETS_TOPIC, Offset, PartitionIndex};
 use support::check::{check, note};
 use support::scenarios::{Scenario, all, named};
 use support::{Client, Ledger, Node, broker_panics, clock};
@@ -125,7 +125,8 @@ fn every_call(name: &str) {
 #[test]
 fn an_error_is_told_of_the_partition_that_it_belongs_to() {
     let (fs, clock) = (MemFs::new(), clock());
-    let node = Node::start(&fs, &clock, &Vec::new(), 7).expect("a new folder");
+    let one_shard = vec![("offsets.topic.num.partitions", "1")];
+    let node = Node::start(&fs, &clock, &one_shard, 7).expect("a new folder");
     let mut client = Client::new(&node, Ledger::default());
     assert!(client.create(&[("bad", 1, &[]), ("good", 1, &[])]));
     for topic in ["bad", "good"] {
@@ -145,13 +146,19 @@ fn an_error_is_told_of_the_partition_that_it_belongs_to() {
         assert_eq!(results[1].as_ref().ok(), Some(&Offset(3)));
     }
     fs.plan_fault(Fault::of(OpKind::Open, 1).on("/more-1/").with(FaultAction::NoSpace));
-    client.create(&[("more", 3, &[])]);
-    assert_eq!(node.broker.unserved_partitions("more"), [PartitionIndex(1)], "what CreateTopics answers");
+    assert!(client.create(&[("more", 3, &[])]));
     assert!(client.produce("more", 0, 1) && client.produce("more", 2, 1) && client.produce("good", 0, 1));
+    assert!(!client.produce("more", 1, 1), "its folder cannot be created");
+    assert!(client.produce("more", 1, 1), "the next append tries again");
     fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on("/good-1"));
-    client.create_partitions("good", 2);
-    assert_eq!(node.broker.unserved_partitions("good"), [PartitionIndex(1)], "what CreatePartitions answers");
-    assert_eq!(node.broker.unserved_partitions("bad"), []);
+    assert!(client.create_partitions("good", 2));
+    assert!(!client.produce("good", 1, 1) && client.produce("good", 0, 1));
+    assert!(client.produce("good", 1, 1));
+    fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on(CONSUMER_OFFSETS_TOPIC));
+    let _ = node.wait(node.broker.create_offsets_topic());
+    let unserved = node.broker.unserved_partitions(CONSUMER_OFFSETS_TOPIC);
+    assert_eq!(unserved, [PartitionIndex(0)], "the folders of the broker's own topics are created at once");
+    assert_eq!(node.broker.unserved_partitions("good"), []);
 }
 
 /// A start that meets a failing call ends with a clear error, or serves what it can; the next one has everything.

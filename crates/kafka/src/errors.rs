@@ -31,9 +31,10 @@ pub fn append_error_code(error: &AppendError) -> ErrorCode {
         AppendError::Recompression { .. } => ErrorCode::CORRUPT_MESSAGE,
         // Only replication and the metadata log append batches that carry their offsets.
         AppendError::NotNext { .. } => ErrorCode::UNKNOWN_SERVER_ERROR,
-        AppendError::DiskFull { .. } | AppendError::DiskReserve { .. } | AppendError::Storage(_) => {
-            ErrorCode::KAFKA_STORAGE_ERROR
-        }
+        AppendError::DiskFull { .. }
+        | AppendError::DiskReserve { .. }
+        | AppendError::NoFolder { .. }
+        | AppendError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
         // Also where the topic is being deleted: the client asks the metadata again and learns so.
         AppendError::Closed { .. } | AppendError::NotLeader { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }

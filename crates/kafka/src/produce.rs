@@ -16,6 +16,7 @@ use mainstem_kafka_wire::{ErrorCode, Records};
 use mainstem_record::{BatchView, ValidationError, has_transactional_bit};
 use mainstem_store::{AppendError, Appended};
 use mainstem_types::{PartitionIndex, TimestampMs};
+use mainstem_waits::BlockingPool;
 
 use crate::errors::append_error_code;
 use crate::request::Request;
@@ -94,13 +95,22 @@ impl Batches {
         self.appends.is_done()
     }
 
-    /// Takes a turn at the rest.
+    /// The threads for the next turn at the rest.
+    pub fn threads(&self) -> &Arc<BlockingPool> {
+        if self.appends.wants_folders() { self.broker.blocking() } else { self.broker.heavy() }
+    }
+
+    /// Takes a turn at the rest: creates folders, or appends.
     pub fn go_on(mut self) -> Batches {
         let Batches { answers, appends, broker, .. } = &mut self;
-        appends.take_turn(broker.clock(), |place, partition, outcome| {
+        let tell = |place: Place, partition: &Partition, outcome| {
             let answer = answers.of(place, partition, outcome);
             answers.response.responses[place.0].partition_responses[place.1] = answer;
-        });
+        };
+        match appends.wants_folders() {
+            true => appends.create_folders(broker, tell),
+            false => appends.take_turn(broker.clock(), tell),
+        }
         self
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mainstem_broker::Broker;
 use mainstem_door::{Chunk, Close, ConnectionInfo, Handled, Reply};
-use mainstem_env::{ManualClock, MemFs, SeededRng};
+use mainstem_env::{Fault, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
 use mainstem_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use mainstem_kafka_wire::messages::offset_commit_request::{
@@ -23,8 +23,8 @@ use mainstem_kafka_wire::messages::offset_fetch_request::{OffsetFetchRequest, Of
 use mainstem_kafka_wire::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use mainstem_kafka_wire::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
 use mainstem_kafka_wire::messages::{
-    CreateTopicsResponse, FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupResponse, OffsetCommitResponse,
-    OffsetFetchResponse, ProduceResponse, ResponseHeader, SyncGroupResponse,
+    CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    JoinGroupResponse, OffsetCommitResponse, OffsetFetchResponse, ProduceResponse, ResponseHeader, SyncGroupResponse,
 };
 use mainstem_kafka_wire::metadata_records::PartitionChangeRecord;
 use mainstem_kafka_wire::{ErrorCode, Message, Reader, Records, encode_request, response_header_version};
@@ -148,6 +148,18 @@ impl TestDoor {
     }
 
     /// As [`create`](Self::create), with settings.
+    /// Deletes a topic, and one of its partitions, which was written to, leaves its folder behind.
+    pub fn delete_and_leave(&self, topic: &str, partition: i32) {
+        self.produce(topic, partition, 1);
+        let folder = format!("{topic}-{partition}");
+        self.here().fs.plan_fault(Fault::of(OpKind::Rename, 1).on(&folder));
+        let topic_names = vec![topic.to_owned().into()];
+        let request = DeleteTopicsRequest { topic_names, timeout_ms: 1000, ..Default::default() };
+        let response: DeleteTopicsResponse<'static> = self.call(5, &request);
+        assert_eq!(response.responses[0].error_code, 0);
+        self.here().fs.clear_faults();
+    }
+
     pub fn create_with(&self, name: &str, partitions: i32, configs: &[(&'static str, &'static str)]) -> TopicId {
         let set = |(key, value): &(&'static str, &'static str)| CreatableTopicConfig {
             name: Cow::Borrowed(*key),

@@ -55,6 +55,9 @@ pub enum AppendError {
     /// What is left is kept for reads, deletions and administration.
     #[error("{partition}: the disk is nearly full (mainstem.disk.reserve); free space, then send it again")]
     DiskReserve { partition: TopicPartition },
+    /// Nothing was written; the next append tries again.
+    #[error("{partition}: its folder cannot be created: {path}: {error}; remove the cause, then send the batch again", path = path.display())]
+    NoFolder { partition: TopicPartition, path: PathBuf, error: Arc<io::Error> },
     /// This node does not lead the partition, or not in the epoch any more that the batch would be stamped with.
     #[error("{partition}: this node does not lead the partition")]
     NotLeader { partition: TopicPartition },

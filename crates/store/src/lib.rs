@@ -30,6 +30,7 @@ mod file_window;
 pub mod formats;
 pub mod group_log;
 mod key_query;
+mod lazy_log;
 pub mod metadata_files;
 mod parallel;
 pub mod partition_log;
@@ -58,6 +59,7 @@ pub use group_log::{
     UnknownPartitions,
 };
 pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
+pub use lazy_log::LazyLog;
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
 pub use partition_log::{

@@ -165,6 +165,7 @@ impl<'n> Client<'n> {
         let appended = match partition.append(&batch(now, producer, values), Origin::Client, now, true) {
             Ok(appended) => appended,
             Err(AppendError::Storage(_) | AppendError::Closed { .. } | AppendError::DiskFull { .. }) => return false,
+            Err(AppendError::NoFolder { .. }) => return false,
             // What was to come before it did not get through.
             Err(AppendError::OutOfOrderSequence { .. }) if producer.is_some() => return false,
             Err(error) => panic!("{name}-{index}: {error}"),

@@ -171,9 +171,9 @@ impl Check<'_, '_, '_> {
             if found.contains(&partition) {
                 continue;
             }
-            // A broker may be killed before it has made the folder of a new partition; what the checkpoints say then is
-            // of an earlier one of that name. One that has seen a start is not new: each begins an epoch.
-            let had_files = self.facts.clean || self.facts.high_watermark(&partition).is_some() && !is_new;
+            // A partition has no folder before its first append, and no checkpoint speaks of it. After a kill they may
+            // speak of an earlier one of that name. One that has seen a start is not new: each begins an epoch.
+            let had_files = self.facts.high_watermark(&partition).is_some() && (self.facts.clean || !is_new);
             if in_files && had_files {
                 let detail = "the metadata gives this node the partition, and its folder is not there: all of its records are missing";
                 self.report.finding("partition-missing", About::partition(&partition), detail);

@@ -34,9 +34,9 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
     if batches.is_done() {
         return Ok(finish(request, batches, timeout_ms, connection));
     }
-    let pool = Arc::clone(door.broker.heavy());
     Ok(Handled::working_towards(async move {
         while !batches.is_done() {
+            let pool = Arc::clone(batches.threads());
             batches = match pool.run(move || batches.go_on()).await {
                 Ok(batches) => batches,
                 Err(stopped) => return Handled::close(stopped),

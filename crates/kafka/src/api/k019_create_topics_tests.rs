@@ -228,7 +228,8 @@ fn a_broker_that_stops_says_so() {
 #[test]
 fn a_topic_whose_folder_cannot_be_made_is_a_storage_error_and_the_others_are_created() {
     let kafka = TestDoor::start(&[]);
-    kafka.here().fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on("broken-1"));
+    kafka.create("broken", 2);
+    kafka.delete_and_leave("broken", 1);
     let topics = ["broken", "whole"].map(|name| CreatableTopic { num_partitions: 3, ..topic(name) });
     let results = create(&kafka, 7, topics.to_vec());
     assert_eq!(ErrorCode(results[0].error_code), ErrorCode::KAFKA_STORAGE_ERROR);

@@ -1,4 +1,3 @@
-use mainstem_env::{Fault, OpKind};
 use mainstem_kafka_wire::messages::create_partitions_request::CreatePartitionsAssignment;
 
 use super::*;
@@ -84,8 +83,9 @@ fn validating_adds_nothing() {
 #[test]
 fn partitions_whose_folders_cannot_be_made_are_a_storage_error() {
     let kafka = TestDoor::start(&[]);
+    kafka.create("a", 2);
+    kafka.delete_and_leave("a", 1);
     kafka.create("a", 1);
-    kafka.here().fs.plan_fault(Fault::of(OpKind::CreateDir, 1).on("a-1"));
     assert_eq!(add(&kafka, 3, vec![wanted("a", 3, None)]), [("a".to_owned(), ErrorCode::KAFKA_STORAGE_ERROR, true)]);
     assert_eq!(kafka.broker().topics().by_name("a").unwrap().partitions.len(), 2);
 }

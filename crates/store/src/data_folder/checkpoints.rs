@@ -122,6 +122,12 @@ impl Checkpoints {
         files.iter().any(|file| file.offsets.contains_key(partition))
     }
 
+    /// The largest offset that any of the files has of a partition.
+    pub(super) fn largest_offset(&self, partition: &TopicPartition) -> Option<Offset> {
+        let files = [&self.log_starts, &self.recovery_points, &self.high_watermarks, &self.cleaned];
+        files.iter().filter_map(|file| file.offsets.get(partition)).max().copied()
+    }
+
     /// The files of Kafka's, to be changed.
     pub(super) fn kafkas(&self) -> Known {
         Known {
@@ -231,13 +237,12 @@ impl DataFolder {
         let mut next = checkpoints.kafkas();
         let mut written = Vec::new();
         let mut prepare = |(log, high_watermark): &(TopicLog, Offset)| {
-            let log = match log {
-                TopicLog::Partition(log) => log,
-                TopicLog::Group(partition) => {
-                    let failed = groups.iter().find(|(folder, _)| folder == partition.folder());
-                    return failed.map_or(Ok(()), |(_, error)| Err(Arc::new(error.clone().into())));
-                }
-            };
+            if let Some(partition) = log.as_group_partition() {
+                let failed = groups.iter().find(|(folder, _)| folder == partition.folder());
+                return failed.map_or(Ok(()), |(_, error)| Err(Arc::new(error.clone().into())));
+            }
+            // Where there is no folder, nothing was deleted.
+            let Some(log) = log.as_partition_log() else { return Ok(()) };
             if log.is_closed() {
                 // Its folder may belong to another log of the same name by now.
                 return Ok(());

@@ -14,6 +14,7 @@ impl DataFolder {
     pub fn truncate_to(&self, log: &TopicLog, offset: Offset) -> Result<Offset, CutError> {
         let partition = match log {
             TopicLog::Partition(log) => return self.cut_log(log, offset),
+            TopicLog::Lazy(lazy) => return lazy.get().map_or(Ok(Offset::ZERO), |log| self.cut_log(log, offset)),
             TopicLog::Group(partition) => partition,
         };
         let key = (partition.topic_id(), partition.partition().partition);

@@ -82,12 +82,21 @@ impl DataFolder {
             .iter()
             .map(|(log, delay)| {
                 log.close_for_deletion();
-                self.rename_away(&log.folder(), log.partition(), Parting::Delete).map(|path| (path, *delay))
+                self.rename_away(&log.folder(), log.partition(), Parting::Delete).map(|path| Some((path, *delay)))
             })
             .collect();
-        let synced = self.env.fs.sync_dir(&self.path);
-        let settle = |renamed: Result<(PathBuf, Duration), OpenError>| {
-            let (path, delay) = renamed?;
+        self.settle_deletions(renamed)
+    }
+
+    /// Makes the new names of deleted folders durable, and notes when each folder may go.
+    pub(super) fn settle_deletions(
+        &self,
+        renamed: Vec<Result<Option<(PathBuf, Duration)>, OpenError>>,
+    ) -> Vec<Result<(), OpenError>> {
+        let any = renamed.iter().any(|renamed| matches!(renamed, Ok(Some(_))));
+        let synced = if any { self.env.fs.sync_dir(&self.path) } else { Ok(()) };
+        let settle = |renamed: Result<Option<(PathBuf, Duration)>, OpenError>| {
+            let Some((path, delay)) = renamed? else { return Ok(()) };
             self.leaving.lock().push((path, self.env.clock.monotonic() + delay));
             match &synced {
                 Ok(()) => Ok(()),
@@ -127,7 +136,12 @@ impl DataFolder {
         Ok(to)
     }
 
-    fn rename_away(&self, folder: &Path, partition: &TopicPartition, parting: Parting) -> Result<PathBuf, OpenError> {
+    pub(super) fn rename_away(
+        &self,
+        folder: &Path,
+        partition: &TopicPartition,
+        parting: Parting,
+    ) -> Result<PathBuf, OpenError> {
         let mut id = [0; 16];
         self.env.rng.fill(&mut id).map_err(io_error(folder))?;
         let to = self.path.join(names::parted_folder(partition, parting, u128::from_be_bytes(id)));

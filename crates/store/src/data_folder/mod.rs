@@ -9,6 +9,7 @@ mod checkpoints;
 mod classify;
 mod cut;
 mod group_placement;
+mod lazy;
 mod lifecycle;
 mod partition_groups;
 mod reserve;
@@ -37,6 +38,7 @@ use crate::error::{OpenError, StorageError};
 use crate::formats::checkpoint::{self, Checkpoint};
 use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
+use crate::lazy_log::ParentFolder;
 use crate::metadata_files::MetadataFiles;
 use crate::parallel;
 use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
@@ -61,6 +63,10 @@ pub struct DataFolder {
     /// What the checkpoints said at the start of the folders that were there, and still are.
     known: Mutex<Known>,
     checkpoints: Mutex<Checkpoints>,
+    /// As those see it that create folders of partitions.
+    parent: Arc<ParentFolder>,
+    /// Deleted partitions whose folders could not be renamed: they lie where new ones of these names would.
+    in_the_way: Mutex<HashSet<TopicPartition>>,
     /// `-delete` folders, and the monotonic time at which each may go.
     leaving: Mutex<Vec<(PathBuf, Duration)>>,
     /// The partition groups, once they were asked for.
@@ -84,11 +90,13 @@ impl DataFolder {
         let folder = DataFolder {
             env: Arc::clone(env),
             path: path.to_owned(),
+            parent: Arc::new(ParentFolder::new(env, path)),
             lock,
             clean: matches!(report.stop, StopKind::Clean { .. }),
             foreign,
             checkpoints,
             known: Mutex::new(known),
+            in_the_way: Mutex::default(),
             leaving: Mutex::default(),
             groups: OnceLock::new(),
         };
@@ -210,6 +218,7 @@ impl DataFolder {
     /// As [`DataFolder::close`], of a folder with logs that nobody has recovered: what was recovered needs no further
     /// look, and the folder stays marked as unclean for the sake of the others.
     pub fn close_unfinished(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
+        self.end_creations();
         let mut failed = None;
         let (closed, at_once) = self.close_logs(logs);
         for ((log, _), closed) in logs.iter().zip(closed) {

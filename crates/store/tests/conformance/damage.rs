@@ -44,7 +44,7 @@ fn batch_of(fs: &MemFs, layout: Layout, offset: i64) -> (PathBuf, usize) {
     let value_at = find(&batch_at(NOW.0, &[&text])).unwrap();
     let groups = Path::new("/data/mainstem");
     let dirs: Vec<PathBuf> = match layout {
-        Layout::Partition => vec![PathBuf::from("/data/orders-0")],
+        Layout::Partition | Layout::Lazy => vec![PathBuf::from("/data/orders-0")],
         _ => fs.read_dir(groups).unwrap().iter().map(|group| groups.join(&group.name).join("commitlog")).collect(),
     };
     for dir in dirs {

@@ -108,7 +108,7 @@ fn run(node: &Node, known: &mut Known, op: Op) {
         }
         Op::Checkpoint => {
             node.checkpoint().unwrap();
-            if node.layout != Layout::Partition {
+            if !node.layout.has_own_files() {
                 known.written = [known.values[0].len(), known.values[1].len()];
             }
         }
@@ -162,7 +162,7 @@ fn a_kill_takes_the_newest_records_in_memory_and_nothing_else(layout: Layout) {
 }
 
 fn records_in_memory_are_read_like_all_others(layout: Layout) {
-    let node = Node::start(&MemFs::new(), layout);
+    let node = Node::start(&MemFs::new(), layout).with_folders();
     node.logs[0].set_config(with(Durability::Memory));
     let written = node.fs.mutations();
     fill(&node.logs[0], 3);
@@ -240,7 +240,7 @@ fn a_full_disk_refuses_records_and_keeps_those_that_were_acknowledged(layout: La
     assert_eq!((told.load(Ordering::SeqCst), node.logs[0].durable_end()), (-1, Offset(0)));
     assert!(node.logs[0].failure().is_none());
     assert_eq!(node.logs[0].log_end(), Offset(3));
-    if layout != Layout::Partition {
+    if !layout.has_own_files() {
         assert!(node.checkpoint().is_err(), "it would tell of what is not written");
     }
     node.fs.clear_faults();

@@ -41,7 +41,7 @@ fn find(node: &Node, query: &KeyQuery<'_>) -> Vec<(i32, i64)> {
     for log in node.logs.iter().filter_map(|log| log.as_partition_log()) {
         parts.push(log.find_by_key(query, &mut bytes_left).unwrap());
     }
-    if node.layout != Layout::Partition {
+    if !node.layout.has_own_files() {
         parts.extend(node.folder.find_by_key(node.topic_id, query).unwrap());
     }
     assert!(parts.iter().all(|part| part.complete));
@@ -159,9 +159,9 @@ fn a_damaged_index_names_no_other_record(layout: Layout) {
     let fs = node.stop().unwrap();
     let mut files = index_files(&fs);
     // Of one partition: its files are large.
-    files.retain(|(path, _)| layout != Layout::Partition || path.starts_with("/data/orders-0"));
+    files.retain(|(path, _)| !layout.has_own_files() || path.starts_with("/data/orders-0"));
     assert!(!files.is_empty());
-    let some = if layout == Layout::Partition { 2 } else { 8 };
+    let some = if layout.has_own_files() { 2 } else { 8 };
     let rng = SeededRng::new(1);
     for (path, bytes) in &files {
         let used: Vec<usize> = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at).collect();

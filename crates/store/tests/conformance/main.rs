@@ -1,5 +1,5 @@
-//! One contract, three layouts: what every log of a partition does, whatever files it lies in. A layout is added by
-//! passing this.
+//! One contract, three layouts, the first of them with and without folders at the beginning: what every log of a
+//! partition does, whatever files it lies in. A layout is added by passing this.
 
 mod crash;
 mod damage;
@@ -18,6 +18,10 @@ macro_rules! in_every_layout {
             #[test]
             fn partition() {
                 super::$name($crate::node::Layout::Partition);
+            }
+            #[test]
+            fn partition_without_a_folder() {
+                super::$name($crate::node::Layout::Lazy);
             }
             #[test]
             fn topic() {

@@ -20,8 +20,17 @@ const PATH: &str = "/data";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     Partition,
+    /// Layout `partition`, whose logs get their folders with their first append.
+    Lazy,
     Topic,
     Shared,
+}
+
+impl Layout {
+    /// Layout `partition`: each log has files of its own.
+    pub fn has_own_files(self) -> bool {
+        matches!(self, Layout::Partition | Layout::Lazy)
+    }
 }
 
 /// Segments and files so small that little data reaches every path.
@@ -52,17 +61,16 @@ impl Node {
         let wanted: Vec<GroupedPartition> =
             (0..2).map(|index| grouped_partition(layout, topic_id, index, &config)).collect();
         let mut logs = Vec::new();
-        if layout == Layout::Partition {
+        if layout.has_own_files() {
             for one in &wanted {
                 let entry = report.partitions.iter().find(|entry| entry.partition == one.name);
-                let log = match entry {
+                logs.push(match entry {
                     Some(entry) => {
                         folder.adopt(entry, topic_id)?;
-                        folder.open_log(entry, Arc::clone(&config))?.0
+                        TopicLog::from(folder.open_log(entry, Arc::clone(&config))?.0)
                     }
-                    None => folder.create_log(&one.name, topic_id, Arc::clone(&config))?,
-                };
-                logs.push(TopicLog::from(log));
+                    None => new_log(&folder, layout, one)?,
+                });
             }
         } else {
             let options = GroupOptions {
@@ -82,6 +90,12 @@ impl Node {
             }
         }
         Ok(Node { fs: fs.clone(), env, folder, layout, topic_id, logs })
+    }
+
+    /// Creates the folders of logs that have none.
+    pub fn with_folders(self) -> Node {
+        self.logs.iter().filter_map(TopicLog::without_folder).for_each(|lazy| _ = lazy.get_or_create().unwrap());
+        self
     }
 
     /// An orderly stop.
@@ -115,7 +129,9 @@ impl Node {
     pub fn delete(&self) {
         for log in &self.logs {
             let deleted = match log {
-                TopicLog::Partition(log) => self.folder.delete_log(log, std::time::Duration::ZERO),
+                TopicLog::Partition(_) | TopicLog::Lazy(_) => {
+                    self.folder.delete_own_logs(&[(log, std::time::Duration::ZERO)]).remove(0)
+                }
                 TopicLog::Group(log) => self.folder.delete_group_partitions(&[Arc::clone(log)]).remove(0),
             };
             deleted.unwrap();
@@ -129,14 +145,21 @@ impl Node {
         let create = |index| {
             let one = grouped_partition(self.layout, topic_id, index, &config);
             match self.layout {
-                Layout::Partition => {
-                    TopicLog::from(self.folder.create_log(&one.name, topic_id, Arc::clone(&config)).unwrap())
-                }
+                Layout::Partition | Layout::Lazy => new_log(&self.folder, self.layout, &one).unwrap(),
                 _ => TopicLog::from(self.folder.group_partition(&one).unwrap()),
             }
         };
         self.logs = (0..2).map(create).collect();
     }
+}
+
+/// A log with files of its own.
+fn new_log(folder: &DataFolder, layout: Layout, one: &GroupedPartition) -> Result<TopicLog, OpenError> {
+    let (name, topic_id, config) = (one.name.clone(), one.topic_id, Arc::clone(&one.config));
+    Ok(match layout {
+        Layout::Lazy => folder.lazy_logs(&[(name, topic_id, config)])?.remove(0).into(),
+        _ => folder.create_log(&name, topic_id, config)?.into(),
+    })
 }
 
 fn grouped_partition(layout: Layout, topic_id: TopicId, index: i32, config: &Arc<LogConfig>) -> GroupedPartition {

@@ -4,7 +4,10 @@
 use bytes::Bytes;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, Fs, MemFs};
 use mainstem_record::{BatchBuilder, ControlRecord};
-use mainstem_store::{AppendContext, GroupLog, Origin, ReadRequest, ReplicateError, TopicLog, UnknownPartitions};
+use mainstem_store::{
+    AppendContext, AppendError, GroupLog, Origin, PartitionLog, ReadRequest, ReplicateError, TopicLog,
+    UnknownPartitions,
+};
 use mainstem_types::{LeaderEpoch, Offset, Position, ProducerEpoch, ProducerId, TopicId};
 use std::sync::Arc;
 
@@ -61,15 +64,21 @@ fn marker(id: i64, epoch: i32, commit: bool) -> Bytes {
 
 /// A unit of replication: a partition's log, or a group.
 enum Unit {
-    Log(Arc<mainstem_store::PartitionLog>),
+    Log(TopicLog),
     Group(Arc<GroupLog>),
+}
+
+/// A follower needs the folder for what its leader has.
+fn with_folder(log: &TopicLog) -> Result<&Arc<PartitionLog>, AppendError> {
+    match log.without_folder() {
+        Some(lazy) => lazy.get_or_create(),
+        None => Ok(log.as_partition_log().expect("a log of this layout")),
+    }
 }
 
 fn units(node: &Node) -> Vec<Unit> {
     match node.layout {
-        Layout::Partition => {
-            node.logs.iter().filter_map(TopicLog::as_partition_log).map(|log| Unit::Log(Arc::clone(log))).collect()
-        }
+        Layout::Partition | Layout::Lazy => node.logs.iter().cloned().map(Unit::Log).collect(),
         _ => node.folder.groups().into_iter().map(Unit::Group).collect(),
     }
 }
@@ -99,9 +108,10 @@ impl Unit {
 
     fn append(&self, at: u64, bytes: &Bytes, asked: LeaderEpoch) -> Result<u64, ReplicateError> {
         match self {
-            Unit::Log(log) => {
-                log.append_replicated(bytes, asked, NOW).map(|end| end.0 as u64).map_err(ReplicateError::Append)
-            }
+            Unit::Log(log) => with_folder(log)?
+                .append_replicated(bytes, asked, NOW)
+                .map(|end| end.0 as u64)
+                .map_err(ReplicateError::Append),
             Unit::Group(group) => {
                 let appended = group.append_replicated(Position(at), bytes, asked, UnknownPartitions::Refuse);
                 appended.map(|appended| appended.end.0)
@@ -210,7 +220,7 @@ fn a_follower_that_begins_late_begins_where_its_leader_does(layout: Layout) {
             }
         };
         match ours {
-            Unit::Log(log) => log.restart_at(Offset(at as i64)).unwrap(),
+            Unit::Log(log) => with_folder(log).unwrap().restart_at(Offset(at as i64)).unwrap(),
             Unit::Group(group) if at > 0 => group.restart_at(Position(at)).unwrap(),
             Unit::Group(_) => {}
         }

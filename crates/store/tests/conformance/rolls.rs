@@ -21,11 +21,11 @@ fn files(node: &Node) -> usize {
 
 fn records_folder(node: &Node) -> std::path::PathBuf {
     let folder = node.logs[0].folder();
-    if node.layout == Layout::Partition { folder } else { folder.join("commitlog") }
+    if node.layout.has_own_files() { folder } else { folder.join("commitlog") }
 }
 
 fn a_roll_creates_no_file_and_syncs_nothing(layout: Layout) {
-    let node = Node::start(&MemFs::new(), layout);
+    let node = Node::start(&MemFs::new(), layout).with_folders();
     for kind in [OpKind::Sync, OpKind::SyncDir] {
         let mut rolls = 0;
         for _ in 0..60 {
@@ -45,7 +45,7 @@ fn a_roll_creates_no_file_and_syncs_nothing(layout: Layout) {
 }
 
 fn a_roll_without_prepared_files_creates_them(layout: Layout) {
-    let node = Node::start(&MemFs::new(), layout);
+    let node = Node::start(&MemFs::new(), layout).with_folders();
     for round in 0..60 {
         if round % 9 == 0 {
             node.env.run_pending_preparations();

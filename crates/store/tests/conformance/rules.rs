@@ -357,7 +357,7 @@ fn a_damaged_tail_is_cut(layout: Layout) {
     fill(&node.logs[0], 5);
     drop(node);
     let dir = match layout {
-        Layout::Partition => "/data/orders-0",
+        Layout::Partition | Layout::Lazy => "/data/orders-0",
         Layout::Topic => "/data/mainstem/topic-BwcHBwcHBwcHBwcHBwcHBw-0/commitlog",
         Layout::Shared => "/data/mainstem/shared-0/commitlog",
     };

@@ -1,5 +1,6 @@
 //! Produce: rows 1 to 12.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mainstem_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -343,6 +344,9 @@ fn row_11_internal_topics_are_written_by_the_admin_client_alone() {
 fn row_12_requests_of_a_connection_are_appended_in_their_order() {
     let node = Node::start_without_flushes(&[]);
     let topic = Topic { name: "t", id: node.create("t", 1, &[("mainstem.durability", "disk")]) };
+    let partition = Arc::clone(&node.broker().topics().by_name("t").unwrap().partitions[0]);
+    // So that all are appended where they are handled.
+    partition.log().without_folder().unwrap().get_or_create().unwrap();
     let mut link = node.connect();
     let batches: Vec<Vec<u8>> = (0..5).map(|number: i32| batch(&[&number.to_string()])).collect();
     let sent: Vec<_> = batches.iter().map(|batch| link.send(9, &produce(9, topic, 0, -1, batch))).collect();
