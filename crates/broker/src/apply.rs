@@ -12,6 +12,7 @@ use mainstem_metadata::image::{ClusterImage, ConfigResource, ImageDelta, TopicIm
 use mainstem_store::{LogConfig, TopicLog};
 use mainstem_types::{CONSUMER_OFFSETS_TOPIC, LeaderEpoch, PartitionIndex, TopicId, TopicPartition};
 
+use crate::group_unit::{GroupUnit, follow_units};
 use crate::node_state::NodeState;
 use crate::partition::{Partition, PartitionStart};
 use crate::partition_groups::{grouped_partition, placement};
@@ -31,10 +32,12 @@ impl NodeState {
         if everything {
             touched.extend(image.topics().map(|topic| topic.id));
         }
-        self.create_missing(image, &mut topics, &touched);
+        let mut units = self.create_missing(image, &mut topics, &touched);
         for id in &touched {
-            self.follow_topic(image, &mut topics, *id);
+            units.extend(self.follow_topic(image, &mut topics, *id));
         }
+        // All partitions of a group take its role together.
+        follow_units(image, units);
         self.topics.store(Arc::new(topics));
         // Last: a partition that the metadata shows can be written and read.
         self.image.store(Arc::new(image.clone()));
@@ -128,8 +131,13 @@ impl NodeState {
     }
 
     /// The logs of partitions that this node holds and does not have yet. One that cannot be created is reported and
-    /// not served; the others are.
-    fn create_missing(&self, image: &ClusterImage, topics: &mut TopicMap, touched: &BTreeSet<TopicId>) {
+    /// not served; the others are. Gives the units that have to follow.
+    fn create_missing(
+        &self,
+        image: &ClusterImage,
+        topics: &mut TopicMap,
+        touched: &BTreeSet<TopicId>,
+    ) -> Vec<Arc<GroupUnit>> {
         let broker = self.config.load();
         let mut wanted = Vec::new();
         let mut places = Vec::new();
@@ -146,7 +154,7 @@ impl NodeState {
                 if let Some(placement) = placement {
                     let one = grouped_partition(&topic.name, topic.id, index, &config, placement);
                     match self.folder.group_partition(&one) {
-                        Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
+                        Ok(log) => made.entry(topic.id).or_default().extend(self.partition(topic, index, log)),
                         Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
                     }
                     continue;
@@ -162,13 +170,12 @@ impl NodeState {
         });
         for (log, (topic, index)) in logs.into_iter().zip(places) {
             match log {
-                Ok(log) => made.entry(topic.id).or_default().push(self.partition(topic, index, log)),
+                Ok(log) => made.entry(topic.id).or_default().extend(self.partition(topic, index, log)),
                 Err(error) => tracing::error!("{}-{index} is not served: {error}", topic.name),
             }
         }
-        for (id, partitions) in made {
-            self.add_partitions(image, topics, id, partitions, &broker);
-        }
+        let add = |(id, partitions)| self.add_partitions(image, topics, id, partitions, &broker);
+        made.into_iter().flat_map(add).collect()
     }
 
     fn add_partitions(
@@ -178,18 +185,30 @@ impl NodeState {
         id: TopicId,
         new: Vec<Arc<Partition>>,
         broker: &BrokerConfig,
-    ) {
-        let Some(topic) = image.topic_by_id(id) else { return };
+    ) -> Vec<Arc<GroupUnit>> {
+        let Some(topic) = image.topic_by_id(id) else { return Vec::new() };
         let mut partitions = topics.by_id(id).map(|known| known.partitions.clone()).unwrap_or_default();
         let config = self.topic_config(image, &topic.name, broker);
-        self.begin_roles(topic, &new, &config);
+        let units = self.begin_roles(topic, &new, &config);
         partitions.extend(new);
         partitions.sort_by_key(|partition| partition.index);
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id, partitions, config }));
+        units
     }
 
-    pub(crate) fn partition(&self, topic: &TopicImage, index: i32, log: impl Into<TopicLog>) -> Arc<Partition> {
+    /// `None`: the group of its log is not open any more.
+    pub(crate) fn partition(&self, topic: &TopicImage, index: i32, log: impl Into<TopicLog>) -> Option<Arc<Partition>> {
         let log: TopicLog = log.into();
+        let unit = match log.as_group_partition() {
+            Some(in_group) => match self.group_units.of(in_group, &self.folder, self.node) {
+                None => {
+                    tracing::error!("{} is not served: its group {} has left", log.partition(), log.folder().display());
+                    return None;
+                }
+                unit => unit,
+            },
+            None => None,
+        };
         let start = PartitionStart {
             topic: Arc::clone(&topic.name),
             topic_id: topic.id,
@@ -199,17 +218,25 @@ impl NodeState {
             high_watermark: self.folder.high_watermark(log.partition()),
             space: self.space.clone(),
         };
-        Partition::new(log, start)
+        Some(Partition::new(log, start, unit))
     }
 
-    /// Gives new partitions of a topic their roles, with what these depend on.
-    pub(crate) fn begin_roles(&self, topic: &TopicImage, partitions: &[Arc<Partition>], config: &TopicConfig) {
-        for partition in partitions {
-            partition.set_min_in_sync(config.min_insync_replicas);
-            if let Some(image) = topic.partitions.get(&partition.index.0) {
-                partition.follow(image, self.node);
-            }
-        }
+    /// Gives new partitions of a topic their roles, with what these depend on. Gives the units that have to follow.
+    #[must_use = "units have to follow"]
+    pub(crate) fn begin_roles(
+        &self,
+        topic: &TopicImage,
+        partitions: &[Arc<Partition>],
+        config: &TopicConfig,
+    ) -> Vec<Arc<GroupUnit>> {
+        partitions.iter().for_each(|partition| partition.set_min_in_sync(config.min_insync_replicas));
+        self.follow_partitions(topic, partitions)
+    }
+
+    fn follow_partitions(&self, topic: &TopicImage, partitions: &[Arc<Partition>]) -> Vec<Arc<GroupUnit>> {
+        let follow =
+            |partition: &Arc<Partition>| partition.follow(topic.partitions.get(&partition.index.0)?, self.node);
+        partitions.iter().filter_map(follow).collect()
     }
 
     /// Deletes this node's replicas of partitions that the metadata has given to others alone.
@@ -230,14 +257,10 @@ impl NodeState {
     }
 
     /// Leaders and settings of a topic that is served already.
-    fn follow_topic(&self, image: &ClusterImage, topics: &mut TopicMap, id: TopicId) {
+    fn follow_topic(&self, image: &ClusterImage, topics: &mut TopicMap, id: TopicId) -> Vec<Arc<GroupUnit>> {
         self.leave_partitions(image, topics, id);
-        let (Some(now), Some(served)) = (image.topic_by_id(id), topics.by_id(id)) else { return };
-        for partition in &served.partitions {
-            if let Some(state) = now.partitions.get(&partition.index.0) {
-                partition.follow(state, self.node);
-            }
-        }
+        let (Some(now), Some(served)) = (image.topic_by_id(id), topics.by_id(id)) else { return Vec::new() };
+        let units = self.follow_partitions(now, &served.partitions);
         let broker = self.config.load();
         let config = self.topic_config(image, &now.name, &broker);
         // Some of it comes from the broker's own settings.
@@ -246,10 +269,11 @@ impl NodeState {
             partition.set_config(Arc::clone(&log));
         }
         if *config == *served.config {
-            return;
+            return units;
         }
         served.partitions.iter().for_each(|partition| partition.set_min_in_sync(config.min_insync_replicas));
         let topic = Topic { name: Arc::clone(&served.name), id, partitions: served.partitions.clone(), config };
         topics.insert(Arc::new(topic));
+        units
     }
 }

@@ -11,6 +11,7 @@ use mainstem_types::{NodeId, Offset};
 use parking_lot::Mutex;
 
 use crate::consumer_groups::ConsumerGroups;
+use crate::group_unit::GroupUnits;
 use crate::producer_ids::ProducerIds;
 use crate::space::Space;
 use crate::topics::TopicMap;
@@ -29,6 +30,7 @@ pub(crate) struct NodeState {
     pub config_watcher: OnceLock<ConfigWatcher>,
     pub image: ArcSwap<ClusterImage>,
     pub topics: ArcSwap<TopicMap>,
+    pub group_units: GroupUnits,
     pub consumer_groups: ConsumerGroups,
     pub producer_ids: ProducerIds,
     /// The epoch of this node's registration.

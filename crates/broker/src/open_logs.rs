@@ -17,6 +17,7 @@ use mainstem_store::{
 use mainstem_types::{PartitionIndex, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
+use crate::group_unit::follow_units;
 use crate::in_memory;
 use crate::node_state::NodeState;
 use crate::open_report::OpenReport;
@@ -70,21 +71,23 @@ pub(crate) fn open_logs(state: &NodeState, image: &ClusterImage, folder: &Folder
     for (wanted, log) in wanted.iter().zip(logs) {
         if let Some(log) = log {
             let partition = state.partition(wanted.topic, wanted.index, log);
-            partitions.entry(wanted.topic.id).or_default().push(partition);
+            partitions.entry(wanted.topic.id).or_default().extend(partition);
         }
     }
     for (topic, index, log) in take_new(state, image, folder, &new, &mut report) {
         let of_topic = partitions.entry(topic.id).or_default();
-        of_topic.push(state.partition(topic, index, log));
+        of_topic.extend(state.partition(topic, index, log));
         of_topic.sort_by_key(|partition| partition.index);
     }
     let mut topics = TopicMap::default();
+    let mut units = Vec::new();
     for topic in image.topics() {
         let config = state.topic_config(image, &topic.name, &broker);
         let partitions = partitions.remove(&topic.id).unwrap_or_default();
-        state.begin_roles(topic, &partitions, &config);
+        units.extend(state.begin_roles(topic, &partitions, &config));
         topics.insert(Arc::new(Topic { name: Arc::clone(&topic.name), id: topic.id, partitions, config }));
     }
+    follow_units(image, units);
     report.in_memory = in_memory::told(image, &topics);
     state.topics.store(Arc::new(topics));
     report

@@ -8,21 +8,24 @@
 //! acknowledge ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is
 //! reached, when a sync has covered them. A reply waits with [`Partition::committed`]; readers see what is below it.
 
+mod appended;
+mod member;
 mod role;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use bytes::Bytes;
-use mainstem_replica::{EpochCheckError, EventError, MinInSyncError, Outcome, Positions, ReplicaSet};
+use mainstem_replica::{EpochCheckError, GroupMember, MinInSyncError, Positions, ReplicaSet};
 use mainstem_store::{
-    AppendContext, AppendError, Appended, LogEnds, Origin, ReadError, ReadPositions, ReadRequest, Reading, TopicLog,
+    AppendContext, AppendError, Appended, Origin, ReadError, ReadPositions, ReadRequest, Reading, TopicLog,
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId};
 use parking_lot::Mutex;
 
 use crate::commit_wait::{Commit, CommitWaiters};
 use crate::fetch_wait::FetchWaiters;
+use crate::group_unit::GroupUnit;
 use crate::space::Space;
 pub(crate) use role::PartitionStart;
 
@@ -36,7 +39,7 @@ pub struct Partition {
     pub topic_id: TopicId,
     pub index: PartitionIndex,
     log: TopicLog,
-    replica: Mutex<ReplicaSet>,
+    replication: Replication,
     /// What the replica set says, readable without its lock.
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
@@ -49,6 +52,14 @@ pub struct Partition {
     pub(crate) space: Space,
     commit_waiters: CommitWaiters,
     pub(crate) fetch_waiters: Arc<FetchWaiters>,
+}
+
+/// Whose replica set decides what is committed.
+enum Replication {
+    /// Layout `partition`: the partition is a unit of its own.
+    Own(Mutex<ReplicaSet>),
+    /// Layouts `topic` and `shared`: the group is the unit.
+    Group { unit: Arc<GroupUnit>, member: Mutex<GroupMember> },
 }
 
 /// Which records a reader sees.
@@ -117,42 +128,9 @@ impl Partition {
             }
         })?;
         if !appended.duplicate {
-            self.log_end_moved(appended.next_offset(), batch.len());
+            self.log_end_moved(&appended, batch.len());
         }
         Ok((appended, leader_epoch))
-    }
-
-    /// Counts what was appended, and tells readers of its `bytes`. Appends of several threads may arrive here out of
-    /// order: the log end is read anew, and who comes late finds its records counted, but not its bytes.
-    fn log_end_moved(&self, end: Offset, bytes: usize) {
-        let mut replica = self.replica.lock();
-        let LogEnds { log_end, acknowledged } = self.log.ends();
-        // Records of earlier appends that become visible here: they are not among `bytes`.
-        let mut shows_earlier_ones = false;
-        if log_end > replica.log_end() {
-            shows_earlier_ones = replica.high_watermark() < replica.log_end();
-            match replica.local_ends(log_end, acknowledged) {
-                Ok(Outcome::HighWatermarkAdvanced { to }) => {
-                    self.high_watermark.store(to.0, Ordering::SeqCst);
-                    self.fetch_waiters.changed();
-                    drop(replica);
-                    self.commit_waiters.advance(to);
-                }
-                Ok(_) => return,
-                Err(EventError::Order(error)) => {
-                    drop(replica);
-                    return self.out_of_order(&error);
-                }
-                Err(error) => return tracing::error!("{}-{}: {error}", self.topic, self.index),
-            }
-        } else {
-            drop(replica);
-        }
-        if shows_earlier_ones {
-            self.fetch_waiters.wake(UNKNOWN_BYTES);
-        } else if self.high_watermark() >= end {
-            self.fetch_waiters.wake(bytes as i64);
-        }
     }
 
     /// Waits until everything below `end` is committed: acknowledged as the topic's durability asks. `epoch` is that of
@@ -237,11 +215,11 @@ impl Partition {
     /// something is wrong, and the log ends.
     #[cold]
     fn settled_positions(&self) -> PartitionPositions {
-        let replica = self.replica.lock();
+        let settled = self.settled();
         let log_start = self.log.log_start();
         let high_watermark = self.high_watermark();
         let positions = ordered(high_watermark, log_start, &self.log.read_positions(high_watermark));
-        drop(replica);
+        drop(settled);
         if let Err(error) = positions.check() {
             self.out_of_order(&error);
             // What is shown until the client comes again is empty, and in order.
@@ -264,14 +242,22 @@ impl Partition {
         if self.leads() && (given == LeaderEpoch::NONE || given == self.leader_epoch()) {
             return Ok(());
         }
-        self.replica.lock().check_leader_epoch(given)
+        match &self.replication {
+            Replication::Own(replica) => replica.lock().check_leader_epoch(given),
+            Replication::Group { unit, .. } => unit.check_leader_epoch(given),
+        }
     }
 
     /// Checks `min.insync.replicas` for `acks=all`. More than all replicas are never asked for (KIP-966): a topic with
     /// one replica can be written whatever the setting says.
     pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
-        let replica = self.replica.lock();
-        replica.check_min_in_sync(required.min(replica.replicas().count()))
+        match &self.replication {
+            Replication::Own(replica) => {
+                let replica = replica.lock();
+                replica.check_min_in_sync(required.min(replica.replicas().count()))
+            }
+            Replication::Group { unit, .. } => unit.check_min_in_sync(required),
+        }
     }
 
     /// Who waits for records, and how often changed what a fetch can see.

@@ -91,6 +91,7 @@ impl Broker {
             config_watcher: Default::default(),
             image: ArcSwap::from_pointee(image.clone()),
             topics: ArcSwap::from_pointee(TopicMap::default()),
+            group_units: Default::default(),
             consumer_groups,
             producer_ids: Default::default(),
             broker_epoch: Mutex::new(broker_epoch),

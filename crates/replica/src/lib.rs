@@ -17,6 +17,7 @@
 //! - If a follower's log has another history than the leader's, the leader says where to cut it: [`diverging`],
 //!   [`cut_at`].
 //! - Everything is the same for one replica and for n.
+//! - A partition of a group has no replica set of its own. [`GroupMember`] says how far it is committed.
 //!
 //! ```text
 //!   log start         last stable        high watermark        log end
@@ -32,11 +33,13 @@
 
 mod divergence;
 mod event;
+mod group_member;
 mod positions;
 mod replica_set;
 
 pub use divergence::{EpochEnd, cut_at, diverging};
 pub use event::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSetState, Role};
+pub use group_member::{GroupMember, InSync};
 pub use positions::{Positions, PositionsError};
 pub use replica_set::ReplicaSet;
 

@@ -123,6 +123,14 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.leader == Some(self.local)
     }
 
+    /// Whether only the local log counts: whatever it acknowledges is committed.
+    pub fn is_alone(&self) -> bool {
+        let counts = |replica: &&Replica<P>| replica.in_sync || self.proposed.contains(&replica.node);
+        let local = |replica: &Replica<P>| replica.node == self.local;
+        let mut counted = self.replicas.iter().filter(counts).peekable();
+        self.has_enough_in_sync() && counted.peek().is_some() && counted.all(local)
+    }
+
     /// What the local node is to the unit.
     pub fn role(&self) -> Role {
         match self.replicas.iter().any(|replica| replica.node == self.local) {
@@ -285,8 +293,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
     /// The rule: the lowest acknowledged end of the in-sync set and of who is proposed to join it; never back, only on
     /// the leader, and only while enough are in sync.
     fn advance(&mut self) -> Applied<P> {
-        let required = self.min_in_sync.min(self.replicas.len());
-        if !self.is_leader() || self.in_sync_count() < required {
+        if !self.has_enough_in_sync() {
             return Ok(Outcome::Nothing);
         }
         let counts = |replica: &Replica<P>| replica.in_sync || self.proposed.contains(&replica.node);
@@ -295,6 +302,11 @@ impl<P: UnitPosition> ReplicaSet<P> {
             Some(to) if to > self.high_watermark => self.set_high_watermark(to),
             _ => Ok(Outcome::Nothing),
         }
+    }
+
+    /// Whether this leader may move the high watermark.
+    fn has_enough_in_sync(&self) -> bool {
+        self.is_leader() && self.in_sync_count() >= self.min_in_sync.min(self.replicas.len())
     }
 
     fn set_high_watermark(&mut self, to: P) -> Applied<P> {

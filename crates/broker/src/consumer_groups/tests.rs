@@ -311,7 +311,7 @@ fn a_new_coordinator_shows_nothing_until_all_that_was_there_before_it_is_committ
         image.leader = leader;
         image.leader_epoch += 1;
         image.partition_epoch += 1;
-        bed.partition.follow(&image, NodeId(1));
+        assert!(bed.partition.follow(&image, NodeId(1)).is_none());
         let epoch = image.leader_epoch;
         if leader == 1 { bed.elected(epoch) } else { bed.resigned(epoch) }
     }

@@ -7,14 +7,15 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
-use mainstem_metadata::image::{NO_LEADER, PartitionImage};
-use mainstem_replica::{Event, EventError, Outcome, PositionsError, ReplicaSet, ReplicaSetState, Role};
+use mainstem_metadata::image::{PartitionImage, UnitRole};
+use mainstem_replica::{Event, EventError, GroupMember, Outcome, PositionsError, ReplicaSet, ReplicaSetState, Role};
 use mainstem_store::{Durability, LogEnds, StorageError, TopicLog};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Partition, UNKNOWN_BYTES};
+use super::{Partition, Replication, UNKNOWN_BYTES};
 use crate::commit_wait::{CommitFailed, CommitWaiters};
+use crate::group_unit::{GroupUnit, Member, SettledUnit};
 use crate::space::Space;
 
 /// The start of a partition: what recovery and the metadata know.
@@ -28,26 +29,44 @@ pub(crate) struct PartitionStart {
     pub space: Space,
 }
 
+/// See [`Partition::settled`]. Released in the order of the fields.
+pub(super) enum Settled<'p> {
+    Own(#[allow(dead_code)] MutexGuard<'p, ReplicaSet>),
+    Group(#[allow(dead_code)] MutexGuard<'p, GroupMember>, #[allow(dead_code)] SettledUnit<'p>),
+}
+
 impl Partition {
-    /// The partition as the log has it; [`Partition::follow`] then gives it its role.
-    pub(crate) fn new(log: TopicLog, start: PartitionStart) -> Arc<Partition> {
+    /// The partition as the log has it; [`Partition::follow`] then gives it its role. `unit`: of its group.
+    pub(crate) fn new(log: TopicLog, start: PartitionStart, unit: Option<Arc<GroupUnit>>) -> Arc<Partition> {
         let positions = log.positions();
-        let state = ReplicaSetState {
-            local: start.node,
-            replicas: vec![start.node],
-            log_start: positions.log_start,
-            high_watermark: start.high_watermark.unwrap_or(positions.log_start),
-            log_end: positions.log_end,
-            acknowledged: log.ends().acknowledged,
+        let acknowledged = log.ends().acknowledged;
+        let (replication, high_watermark) = match unit.clone() {
+            Some(unit) => {
+                let member = GroupMember::new(positions.log_start, positions.log_end, acknowledged);
+                let high_watermark = member.high_watermark();
+                (Replication::Group { unit, member: Mutex::new(member) }, high_watermark)
+            }
+            None => {
+                let state = ReplicaSetState {
+                    local: start.node,
+                    replicas: vec![start.node],
+                    log_start: positions.log_start,
+                    high_watermark: start.high_watermark.unwrap_or(positions.log_start),
+                    log_end: positions.log_end,
+                    acknowledged,
+                };
+                // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between.
+                let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
+                let high_watermark = replica.high_watermark();
+                (Replication::Own(Mutex::new(replica)), high_watermark)
+            }
         };
-        // reason: log start ≤ log end is what opening a log guarantees, and the watermark is clamped between them.
-        let replica = ReplicaSet::new(state).expect("the positions of an opened log are in order");
         let partition = Arc::new(Partition {
             topic: start.topic,
             topic_id: start.topic_id,
             index: start.index,
-            high_watermark: AtomicI64::new(replica.high_watermark().0),
-            replica: Mutex::new(replica),
+            replication,
+            high_watermark: AtomicI64::new(high_watermark.0),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
             leads_since: AtomicI32::new(i32::MAX),
             partition_epoch: AtomicI32::new(-1),
@@ -59,6 +78,10 @@ impl Partition {
             fetch_waiters: Arc::default(),
         });
         partition.listen_for_durability();
+        if let Some(unit) = unit {
+            let member: Arc<dyn Member> = partition.clone();
+            unit.join((partition.topic_id, partition.index), Arc::downgrade(&member));
+        }
         partition
     }
 
@@ -73,14 +96,34 @@ impl Partition {
         }));
     }
 
-    /// Takes the role that the metadata gives this node. What is not newer than what is known changes nothing.
-    pub(crate) fn follow(&self, image: &PartitionImage, node: NodeId) {
+    /// Takes the role that the metadata gives this node. What is not newer than what is known changes nothing. In a
+    /// group: gives the unit, if that has to look at the roles of all its partitions.
+    #[must_use = "the unit has to follow"]
+    pub(crate) fn follow(&self, image: &PartitionImage, node: NodeId) -> Option<Arc<GroupUnit>> {
+        match &self.replication {
+            Replication::Own(_) => self.follow_alone(image, node),
+            Replication::Group { unit, .. } => {
+                let is_new = !self.has_role();
+                if !unit.has_role_of(image, self) {
+                    return Some(Arc::clone(unit));
+                }
+                // It was not there when the group began its epoch. Nobody has found it yet.
+                if is_new && self.leads() {
+                    let begun = self.log.begin_epoch(self.leader_epoch());
+                    begun.unwrap_or_else(|error| self.failed(&error));
+                }
+            }
+        }
+        None
+    }
+
+    fn follow_alone(&self, image: &PartitionImage, node: NodeId) {
         if image.partition_epoch <= self.partition_epoch.load(Ordering::Relaxed) {
             return;
         }
         self.partition_epoch.store(image.partition_epoch, Ordering::Relaxed);
-        let epoch = LeaderEpoch(image.leader_epoch);
-        let leads = image.leader == node.0;
+        let UnitRole { replicas, in_sync, leader, epoch } = UnitRole::of(image);
+        let leads = leader == Some(node);
         // Under the log's own lock: nobody who read the epoch before appends after this.
         let begun = match leads {
             true => self.log.begin_epoch(epoch),
@@ -89,18 +132,7 @@ impl Partition {
         if let Err(error) = begun {
             return self.failed(&error);
         }
-        let nodes = |list: &[i32]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
-        let leader = Some(NodeId(image.leader)).filter(|leader| leader.0 != NO_LEADER);
-        match leads {
-            // Before anybody is told that this node does not lead, so that nobody waits under an old epoch after that.
-            false => self.leads_since.store(i32::MAX, Ordering::SeqCst),
-            true if !self.leads() => self.leads_since.store(epoch.0, Ordering::SeqCst),
-            true => {}
-        }
-        if leads {
-            self.commit_waiters.reopen();
-        }
-        let (replicas, in_sync) = (nodes(&image.replicas), nodes(&image.isr));
+        self.prepare_role(leads, epoch);
         self.apply(Event::LeaderElected { replicas, leader, epoch, in_sync });
         self.leader_epoch.store(epoch.0, Ordering::Release);
         self.leads.store(leads, Ordering::Release);
@@ -111,9 +143,24 @@ impl Partition {
         self.fetch_waiters.wake_all();
     }
 
+    /// Before anybody is told that this node does not lead, so that nobody waits under an old epoch after that.
+    pub(super) fn prepare_role(&self, leads: bool, epoch: LeaderEpoch) {
+        match leads {
+            false => self.leads_since.store(i32::MAX, Ordering::SeqCst),
+            true if !self.leads() => self.leads_since.store(epoch.0, Ordering::SeqCst),
+            true => {}
+        }
+        if leads {
+            self.commit_waiters.reopen();
+        }
+    }
+
     /// What this node is to the partition.
     pub fn role(&self) -> Role {
-        self.replica.lock().role()
+        match &self.replication {
+            Replication::Own(replica) => replica.lock().role(),
+            Replication::Group { unit, .. } => unit.role(),
+        }
     }
 
     /// Whether this node leads, and takes records.
@@ -124,31 +171,68 @@ impl Partition {
     /// Whether this leader knows that everything from before its epoch is committed. Until then its high watermark may
     /// be lower than what an earlier leader told clients.
     pub(crate) fn has_committed_earlier_epochs(&self) -> bool {
-        let replica = self.replica.lock();
-        replica.high_watermark() >= replica.epoch_start()
+        match &self.replication {
+            Replication::Own(replica) => {
+                let replica = replica.lock();
+                replica.high_watermark() >= replica.epoch_start()
+            }
+            Replication::Group { member, .. } => {
+                let member = member.lock();
+                member.high_watermark() >= member.epoch_start()
+            }
+        }
     }
 
-    /// Tells the replica set what happened, and does what follows from it.
+    /// Tells what decides about the high watermark what happened, and does what follows from it. Of a partition in a
+    /// group these are the events of its own log; those of the replica set are its group's.
     pub(super) fn apply(&self, event: Event) {
-        self.apply_locked(self.replica.lock(), event);
+        match &self.replication {
+            Replication::Own(replica) => {
+                let mut replica = replica.lock();
+                let outcome = replica.apply(event);
+                self.happened(replica, outcome);
+            }
+            Replication::Group { member, .. } => {
+                let mut member = member.lock();
+                let outcome = match event {
+                    Event::LocalEnds { log_end, acknowledged } => member.local_ends(log_end, acknowledged),
+                    Event::LocalLogStart(position) => member.local_log_start(position),
+                    Event::MinInSyncChanged(required) => member.min_in_sync_changed(required),
+                    _ => Ok(Outcome::Nothing),
+                };
+                self.happened(member, outcome);
+            }
+        }
     }
 
-    fn apply_locked(&self, mut replica: MutexGuard<'_, ReplicaSet>, event: Event) {
-        match replica.apply(event) {
+    /// While this is held, no cut of the log is half done.
+    pub(super) fn settled(&self) -> Settled<'_> {
+        match &self.replication {
+            Replication::Own(replica) => Settled::Own(replica.lock()),
+            Replication::Group { unit, member } => {
+                let unit = unit.settled();
+                Settled::Group(member.lock(), unit)
+            }
+        }
+    }
+
+    /// `decider`: the lock under which the outcome came.
+    fn happened<G>(&self, decider: G, outcome: Result<Outcome, EventError>) {
+        match outcome {
             Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
                 let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
-                drop(replica);
-                self.wake(Offset(before), to);
+                drop(decider);
+                self.wake_committed(Offset(before), to);
             }
             Ok(Outcome::Resigned { .. }) => {
                 self.leads.store(false, Ordering::Release);
-                drop(replica);
+                drop(decider);
                 self.commit_waiters.fail(CommitFailed::NotLeader);
                 self.fetch_waiters.wake_all();
             }
             Ok(Outcome::HighWatermarkLowered { from, to }) => {
                 self.high_watermark.store(to.0, Ordering::SeqCst);
-                drop(replica);
+                drop(decider);
                 self.fetch_waiters.wake_all();
                 tracing::warn!(
                     "{}-{}: records {to} to {from} were committed and are cut, as an unclean election demands",
@@ -160,7 +244,7 @@ impl Partition {
             // Two threads that moved the log start may arrive in the other order: the larger one counts.
             Err(EventError::WentBack { .. }) => {}
             Err(EventError::Order(error)) => {
-                drop(replica);
+                drop(decider);
                 self.out_of_order(&error);
             }
             Err(error) => tracing::error!("{}-{}: {error}", self.topic, self.index),
@@ -170,12 +254,23 @@ impl Partition {
     /// A sync, or other settings: more may be acknowledged. The log is asked with the lock held, so that answers are
     /// taken in order.
     pub(super) fn acknowledged_end_moved(&self) {
-        let replica = self.replica.lock();
-        let LogEnds { log_end, acknowledged } = self.log.ends();
-        self.apply_locked(replica, Event::LocalEnds { log_end, acknowledged });
+        match &self.replication {
+            Replication::Own(replica) => {
+                let mut replica = replica.lock();
+                let LogEnds { log_end, acknowledged } = self.log.ends();
+                let outcome = replica.local_ends(log_end, acknowledged);
+                self.happened(replica, outcome);
+            }
+            Replication::Group { member, .. } => {
+                let mut member = member.lock();
+                let LogEnds { log_end, acknowledged } = self.log.ends();
+                let outcome = member.local_ends(log_end, acknowledged);
+                self.happened(member, outcome);
+            }
+        }
     }
 
-    fn wake(&self, before: Offset, high_watermark: Offset) {
+    pub(super) fn wake_committed(&self, before: Offset, high_watermark: Offset) {
         self.commit_waiters.advance(high_watermark);
         if high_watermark > before {
             self.fetch_waiters.wake(UNKNOWN_BYTES);
@@ -195,6 +290,9 @@ impl Partition {
     /// The topic is gone, or this node's replica: whoever waits, and whoever still holds the partition, is told so.
     pub(crate) fn was_deleted(&self) {
         self.deleted.store(true, Ordering::SeqCst);
+        if let Replication::Group { unit, .. } = &self.replication {
+            unit.leave((self.topic_id, self.index));
+        }
         self.close_waits();
     }
 

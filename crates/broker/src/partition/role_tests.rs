@@ -51,6 +51,14 @@ impl Bed {
         Bed { env, broker, offset: std::cell::Cell::new(1 << 40) }
     }
 
+    /// With a second replica that is in sync.
+    fn with_two_in_sync(layout: &str) -> (Bed, Arc<Partition>) {
+        let bed = Bed::new(layout);
+        bed.replicas(&[1, 2], &[1, 2]);
+        let partition = bed.partition();
+        (bed, partition)
+    }
+
     fn partition(&self) -> Arc<Partition> {
         Arc::clone(&self.broker.topics().by_name("orders").unwrap().partitions[0])
     }
@@ -125,9 +133,7 @@ fn what_other_replicas_do_not_have_is_neither_committed_nor_seen() {
 #[test]
 fn who_stops_leading_refuses_and_tells_whoever_waits_and_may_lead_again() {
     for layout in LAYOUTS {
-        let bed = Bed::new(layout);
-        let partition = bed.partition();
-        bed.replicas(&[1, 2], &[1, 2]);
+        let (bed, partition) = Bed::with_two_in_sync(layout);
         let end = append(&partition, "one").unwrap();
         let epoch = partition.leader_epoch();
         let (waits, changes) =
@@ -157,10 +163,8 @@ fn who_stops_leading_refuses_and_tells_whoever_waits_and_may_lead_again() {
 #[test]
 fn no_record_is_stamped_with_an_epoch_that_has_ended() {
     for layout in LAYOUTS {
-        let bed = Bed::new(layout);
-        let partition = bed.partition();
+        let (bed, partition) = Bed::with_two_in_sync(layout);
         let epoch = partition.leader_epoch();
-        bed.replicas(&[1, 2], &[1, 2]);
         bed.leader(2);
         // As a thread does that looked at the epoch before.
         let context = mainstem_store::AppendContext {
@@ -179,9 +183,7 @@ fn no_record_is_stamped_with_an_epoch_that_has_ended() {
 #[test]
 fn a_replica_that_was_given_to_others_goes_with_its_log() {
     for layout in LAYOUTS {
-        let bed = Bed::new(layout);
-        let partition = bed.partition();
-        bed.replicas(&[1, 2], &[1, 2]);
+        let (bed, partition) = Bed::with_two_in_sync(layout);
         let end = append(&partition, "one").unwrap();
         let waits = partition.committed(end, partition.leader_epoch());
         bed.change(|record| {
@@ -209,7 +211,7 @@ fn older_metadata_changes_nothing() {
     let image = bed.broker.state.image.load().topic("orders").unwrap().partitions[&0].clone();
     bed.replicas(&[1, 2], &[1, 2]);
     bed.leader(2);
-    partition.follow(&image, NodeId(1));
+    assert!(partition.follow(&image, NodeId(1)).is_none());
     assert_eq!(partition.role(), Role::Follower { leader: Some(NodeId(2)) });
 }
 
@@ -223,19 +225,23 @@ fn after_a_start_one_replica_commits_by_its_election_and_two_wait_for_each_other
         let crashed = fs.crash(mainstem_env::CrashPolicy::Everything);
         let bed = Bed::on(&crashed, layout);
         assert_eq!(bed.partition().high_watermark(), Offset(2));
-        let log = bed.partition().log().clone();
-        let start = PartitionStart {
-            topic: "orders".into(),
-            topic_id: TopicId::ZERO,
-            index: PartitionIndex(0),
-            node: NodeId(1),
-            high_watermark: Some(Offset(1)),
-            space: bed.broker.state.space.clone(),
-        };
-        let partition = Partition::new(log, start);
-        assert_eq!((partition.role(), partition.leads()), (Role::Follower { leader: None }, false));
-        assert_eq!(partition.high_watermark(), Offset(1), "as the checkpoint says");
     }
+    let fs = MemFs::new();
+    append(&Bed::on(&fs, "partition").partition(), "one").unwrap();
+    let bed = Bed::on(&fs.crash(mainstem_env::CrashPolicy::Everything), "partition");
+    append(&bed.partition(), "two").unwrap();
+    let log = bed.partition().log().clone();
+    let start = PartitionStart {
+        topic: "orders".into(),
+        topic_id: TopicId::ZERO,
+        index: PartitionIndex(0),
+        node: NodeId(1),
+        high_watermark: Some(Offset(1)),
+        space: bed.broker.state.space.clone(),
+    };
+    let partition = Partition::new(log, start, None);
+    assert_eq!((partition.role(), partition.leads()), (Role::Follower { leader: None }, false));
+    assert_eq!(partition.high_watermark(), Offset(1), "as the checkpoint says");
 }
 
 #[test]
@@ -318,9 +324,7 @@ fn a_cut_of_committed_records_wakes_the_fetches_that_wait() {
 #[test]
 fn who_loses_replicas_and_the_leadership_in_one_image_acknowledges_nothing() {
     for layout in LAYOUTS {
-        let bed = Bed::new(layout);
-        let partition = bed.partition();
-        bed.replicas(&[1, 2], &[1, 2]);
+        let (bed, partition) = Bed::with_two_in_sync(layout);
         let end = append(&partition, "one").unwrap();
         let waits = partition.committed(end, partition.leader_epoch());
         bed.change(|record| {
@@ -336,9 +340,7 @@ fn who_loses_replicas_and_the_leadership_in_one_image_acknowledges_nothing() {
 #[test]
 fn a_wait_for_records_of_an_earlier_leadership_is_told_that_it_is_over() {
     for layout in LAYOUTS {
-        let bed = Bed::new(layout);
-        let partition = bed.partition();
-        bed.replicas(&[1, 2], &[1, 2]);
+        let (bed, partition) = Bed::with_two_in_sync(layout);
         let end = append(&partition, "lost").unwrap();
         let before = partition.leader_epoch();
         bed.replicas(&[1, 2], &[1]);

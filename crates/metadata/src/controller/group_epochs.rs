@@ -1,9 +1,9 @@
 //! The leader epoch of partitions in partition groups (layouts `topic` and `shared`).
 //!
 //! All partitions of a group have the leader, the leader epoch and the in-sync set of the group. The metadata does not
-//! say which partition is in which group. So all partitions that a node leads in groups have one epoch: the broker epoch
-//! of the node. No earlier leader epoch has reached it, because each of these cost a record of the metadata log, and the
-//! broker epoch counts these records. A group's epoch never goes back, not even if all its topics are deleted.
+//! say which partition is in which group. So all partitions that a node leads in groups have one epoch: the broker
+//! epoch of the node. No earlier leader epoch has reached it, because each of these cost a record of the metadata log,
+//! and the broker epoch counts these records. A group's epoch never goes back, not even if all its topics are deleted.
 
 use std::collections::HashMap;
 

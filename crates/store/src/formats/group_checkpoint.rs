@@ -30,7 +30,7 @@ pub struct GroupCheckpoint {
     pub position: u64,
     /// The file is full, and the next one begins here.
     pub next_segment: Option<u64>,
-    /// What was known to be committed: every entry before. At most where this checkpoint lies.
+    /// What was known to be committed: every entry before. At most where the next entry goes.
     pub high_watermark: Position,
     /// At which positions the leader epochs of the group began, as far as entries before this checkpoint tell.
     pub epochs: Vec<EpochStart>,

@@ -147,7 +147,7 @@ impl GroupLog {
             segment,
             position,
             next_segment: end.next_segment,
-            high_watermark: self.high_watermark().min(covered_to),
+            high_watermark: self.high_watermark().min(end.position()),
             epochs,
             epochs_from,
             indexes,

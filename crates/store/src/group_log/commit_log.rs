@@ -109,7 +109,10 @@ impl CommitLog {
         let mut tail = self.tail.lock();
         let end = self.end_of(&tail).position();
         tail.epochs.begin(epoch, end);
-        self.fence.fetch_max(epoch.0, Ordering::AcqRel);
+        // Whoever led in this epoch, and then nobody, may lead in it again.
+        if self.fence() <= LeaderEpoch(epoch.0.saturating_add(1)) {
+            self.fence.store(epoch.0, Ordering::Release);
+        }
     }
 
     /// Entries of `epoch` are refused from here on.
