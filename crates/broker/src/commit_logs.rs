@@ -43,7 +43,7 @@ fn used_percent(state: &NodeState) -> Option<i64> {
 /// Makes room where the disk is too full for the hours to count.
 pub(crate) fn make_room(state: &NodeState, go_on: &dyn Fn() -> bool) {
     if !state.config.load().log.commit_log_delete_hours.is_empty() && is_pressed(state) {
-        retention_of_groups(state);
+        retention_of_groups(state, go_on);
     }
     let force = i64::from(state.config.load().log.commit_log_force_percent);
     for _ in 0..FORCED_FILES_MAX {

@@ -15,6 +15,7 @@ use mainstem_store::Removal;
 
 use crate::commit_logs;
 use crate::node_state::NodeState;
+use crate::partition::Partition;
 use crate::retention::{retention_of_groups, retention_where};
 use crate::space::suggested_reserve;
 
@@ -36,7 +37,7 @@ struct Task {
 
 static TASKS: [Task; 9] = [
     Task { name: "disk-watch", first: at_once, every: at_once, run: |state, _| look_at_disk(state) },
-    Task { name: "flush-due", first: at_once, every: at_once, run: |state, _| flush_due(state) },
+    Task { name: "flush-due", first: at_once, every: at_once, run: flush_due },
     Task { name: "views", first: at_once, every: at_once, run: |state, _| state.folder.write_views_of_groups() },
     Task { name: "deletion", first: at_once, every: at_once, run: remove_waiting },
     Task {
@@ -55,16 +56,11 @@ static TASKS: [Task; 9] = [
         name: "checkpoints",
         first: initial_delay,
         every: |config| millis(i64::from(config.log.flush_checkpoint_interval_ms)),
-        run: |state, _| write_checkpoints(state),
+        run: |state, signal| write_checkpoints(state, &|| !signal.is_stopped()),
     },
     // As in Kafka, whatever `log.initial.task.delay.ms` says.
-    Task {
-        name: "producers",
-        first: producers_interval,
-        every: producers_interval,
-        run: |state, _| expire_producers(state),
-    },
-    Task { name: "idle-files", first: |_| IDLE, every: |_| IDLE, run: |state, _| release_idle(state) },
+    Task { name: "producers", first: producers_interval, every: producers_interval, run: expire_producers },
+    Task { name: "idle-files", first: |_| IDLE, every: |_| IDLE, run: release_idle },
 ];
 
 fn at_once(_: &BrokerConfig) -> Duration {
@@ -131,10 +127,15 @@ pub(crate) fn look_at_disk(state: &NodeState) {
     }
 }
 
-fn flush_due(state: &NodeState) {
+fn flush_due(state: &NodeState, signal: &Signal) {
+    for_each_partition(state, signal, |partition| partition.log().flush_if_due());
+}
+
+/// Ends between two partitions when the signal says stop.
+fn for_each_partition(state: &NodeState, signal: &Signal, work: impl Fn(&Partition)) {
     for topic in state.topics.load().iter() {
-        for partition in &topic.partitions {
-            partition.log().flush_if_due();
+        for partition in topic.partitions.iter().take_while(|_| !signal.is_stopped()) {
+            work(partition);
         }
     }
 }
@@ -156,35 +157,31 @@ pub(crate) fn remove_files(state: &NodeState, removal: &Removal<'_>) {
 pub(crate) fn retention(state: &NodeState, go_on: &dyn Fn() -> bool) {
     let mut removed = retention_where(state, go_on, |log| log.as_partition_log().is_some());
     if go_on() && commit_logs::are_due(state) {
-        removed |= retention_of_groups(state);
+        removed |= retention_of_groups(state, go_on);
     }
     if removed {
-        write_checkpoints(state);
+        write_checkpoints(state, go_on);
     }
 }
 
-fn expire_producers(state: &NodeState) {
+fn expire_producers(state: &NodeState, signal: &Signal) {
     let now = state.env.clock.wall_ms();
-    for topic in state.topics.load().iter() {
-        for partition in &topic.partitions {
-            partition.log().expire_producers(now);
-            // Lets go of what is remembered of transactions that ended below it.
-            partition.log().first_unstable_offset(partition.high_watermark());
-        }
-    }
+    for_each_partition(state, signal, |partition| {
+        partition.log().expire_producers(now);
+        // Lets go of what is remembered of transactions that ended below it.
+        partition.log().first_unstable_offset(partition.high_watermark());
+    });
 }
 
 /// Gives back files and memory of idle logs.
-fn release_idle(state: &NodeState) {
+fn release_idle(state: &NodeState, signal: &Signal) {
     state.env.release_idle_files();
     state.folder.release_idle_groups();
-    for topic in state.topics.load().iter() {
-        topic.partitions.iter().for_each(|partition| partition.log().release_if_idle());
-    }
+    for_each_partition(state, signal, |partition| partition.log().release_if_idle());
 }
 
-pub(crate) fn write_checkpoints(state: &NodeState) {
-    if let Err(error) = state.folder.write_checkpoints(&state.all_logs()) {
+fn write_checkpoints(state: &NodeState, go_on: &dyn Fn() -> bool) {
+    if let Err(error) = state.folder.write_checkpoints(&state.all_logs(), go_on) {
         tracing::error!("cannot write the checkpoints: {error}");
     }
     // A start's own reserve may have been taken with them.

@@ -8,13 +8,14 @@ use crate::partition::Partition;
 
 /// Applies retention to the partitions in commit logs, and deletes the files that none needs, those of deleted topics
 /// among them. Whether anything was removed.
-pub(crate) fn retention_of_groups(state: &NodeState) -> bool {
-    let removed = retention_where(state, &|| true, |log| log.as_group_partition().is_some());
+/// Stops between two logs or groups when `go_on` says so.
+pub(crate) fn retention_of_groups(state: &NodeState, go_on: &dyn Fn() -> bool) -> bool {
+    let removed = retention_where(state, go_on, |log| log.as_group_partition().is_some());
     let kept_ms = state.config.load().log.topic_defaults.retention_ms.unwrap_or(-1);
-    if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms) {
+    if let Err(error) = state.folder.expire_unknown(state.env.clock.wall_ms(), kept_ms, go_on) {
         tracing::error!("cannot find out the age of records of unknown topics, so they stay: {error}");
     }
-    match state.folder.remove_unneeded() {
+    match state.folder.remove_unneeded(go_on) {
         Ok(0) => {}
         Ok(files) => tracing::info!("removed {files} commit log files that no partition needs"),
         Err(error) => tracing::error!("cannot remove commit log files: {error}"),

@@ -25,7 +25,7 @@ impl Broker {
 
     /// Writes the checkpoint files of the data folder: log starts that were raised are durable when this returns.
     pub fn write_checkpoints(&self) -> Result<(), OpenError> {
-        self.state.folder.write_checkpoints(&self.state.all_logs())
+        self.state.folder.write_checkpoints(&self.state.all_logs(), &|| true)
     }
 
     /// Looks at the free space of the disk: whether records are taken from producers.

@@ -248,7 +248,7 @@ fn what_the_checkpoints_say_of_an_earlier_partition_is_forgotten() {
     append(&log).unwrap();
     append(&log).unwrap();
     log.raise_log_start(Offset(2), Offset(2)).unwrap();
-    folder.write_checkpoints(&[(Arc::clone(log.as_partition_log().unwrap()), Offset(2))]).unwrap();
+    folder.write_checkpoints(&[(Arc::clone(log.as_partition_log().unwrap()), Offset(2))], &|| true).unwrap();
     folder.delete_own_logs(&[(&log, Duration::ZERO)]).remove(0).unwrap();
     let again = lazy_logs(&folder, 1).remove(0);
     append(&again).unwrap();

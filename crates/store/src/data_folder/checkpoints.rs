@@ -190,21 +190,35 @@ impl DataFolder {
     /// Syncs logs that have grown by more than 32 MiB since their last checkpoint, so call it where no request waits,
     /// about once a minute, and after log starts were raised. Give all logs that are open, with the metadata log.
     /// Groups write their own checkpoints.
-    pub fn write_checkpoints(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
-        let groups = self.checkpoint_groups();
-        self.write_logs(logs)?;
+    ///
+    /// Asks `go_on` before each log and each group. Once it says no, the files stay as they are: the stop of the broker
+    /// writes them.
+    pub fn write_checkpoints(
+        &self,
+        logs: &[(Arc<PartitionLog>, Offset)],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), OpenError> {
+        let groups = self.checkpoint_groups(go_on);
+        self.write_logs(logs, go_on)?;
         self.keep_reserve();
         Ok(groups?)
     }
 
     /// The files that Kafka has too, and the metadata log's position.
-    pub(super) fn write_logs(&self, logs: &[(Arc<PartitionLog>, Offset)]) -> Result<(), OpenError> {
+    pub(super) fn write_logs(
+        &self,
+        logs: &[(Arc<PartitionLog>, Offset)],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), OpenError> {
         let mut checkpoints = self.checkpoints.lock();
         let mut next = self.known.lock().clone();
         next.positions.clear();
         let (mut failed, mut written) = (None, Vec::with_capacity(logs.len()));
         let metadata = metadata_partition();
         for (log, high_watermark) in logs {
+            if !go_on() {
+                return Ok(());
+            }
             let partition = log.partition();
             if log.is_leaving() {
                 // Its folder may belong to another log of the same name by now.

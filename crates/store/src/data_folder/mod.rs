@@ -234,7 +234,7 @@ impl DataFolder {
         if at_once && !self.lock.sync_file_system().map_err(io_error(&self.path))? {
             return Err(io_error(&self.path)(std::io::ErrorKind::Unsupported.into()));
         }
-        self.write_logs(logs)?;
+        self.write_logs(logs, &|| true)?;
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 

@@ -258,9 +258,10 @@ impl DataFolder {
     }
 
     /// Deletes files of commit logs that no partition needs any more; gives their number. A group that an error of the
-    /// disk ended stays as it is.
-    pub fn remove_unneeded(&self) -> Result<usize, StorageError> {
-        let removed: Vec<_> = self.groups_alive().map(|group| group.remove_unneeded()).collect();
+    /// disk ended stays as it is, and so does what is left when `go_on` says no.
+    pub fn remove_unneeded(&self, go_on: &dyn Fn() -> bool) -> Result<usize, StorageError> {
+        let groups = self.groups_alive().take_while(|_| go_on());
+        let removed: Vec<_> = groups.map(|group| group.remove_unneeded()).collect();
         removed.into_iter().sum()
     }
 
@@ -270,9 +271,16 @@ impl DataFolder {
     }
 
     /// Lets go of records of partitions that the metadata does not know, once they are older than `retention_ms` (below
-    /// 0: never). Their files go with [`DataFolder::remove_unneeded`].
-    pub fn expire_unknown(&self, now: TimestampMs, retention_ms: i64) -> Result<(), StorageError> {
-        self.groups_alive().map(|group| group.expire_strays(now, retention_ms)).fold(Ok(()), Result::and)
+    /// 0: never). Their files go with [`DataFolder::remove_unneeded`]. Groups that are left when `go_on` says no wait
+    /// for the next call.
+    pub fn expire_unknown(
+        &self,
+        now: TimestampMs,
+        retention_ms: i64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), StorageError> {
+        let groups = self.groups_alive().take_while(|_| go_on());
+        groups.map(|group| group.expire_strays(now, retention_ms)).fold(Ok(()), Result::and)
     }
 
     /// Whether there is any group.
@@ -312,8 +320,9 @@ impl DataFolder {
         self.groups().iter().for_each(|group| group.release_idle());
     }
 
-    pub(super) fn checkpoint_groups(&self) -> Result<(), StorageError> {
-        for_each(&self.groups(), GroupLog::checkpoint)
+    /// Leaves out the groups that are left when `go_on` says no.
+    pub(super) fn checkpoint_groups(&self, go_on: &dyn Fn() -> bool) -> Result<(), StorageError> {
+        for_each(&self.groups(), |group| if go_on() { group.checkpoint() } else { Ok(()) })
     }
 
     /// Makes the log starts of these partitions durable; gives the folders of the groups that failed, and why.

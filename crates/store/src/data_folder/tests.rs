@@ -169,7 +169,7 @@ fn an_unclean_stop_is_recognised_and_scans_from_the_checkpoint() {
     let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
     append(&log, 50);
     log.flush_blocking().unwrap();
-    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)])).unwrap();
+    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)]), &|| true).unwrap();
     append(&log, 3);
     let fs = fs.crash(CrashPolicy::Everything);
     let (folder, report) = open_on(&fs);
@@ -180,6 +180,29 @@ fn an_unclean_stop_is_recognised_and_scans_from_the_checkpoint() {
     drop((log, folder));
     let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
     assert_eq!(folder.open_log(&report.partitions[0], config()).unwrap().0.log_end(), Offset(53));
+}
+
+#[test]
+fn checkpoints_end_between_two_logs_when_they_are_told_and_what_the_files_say_stays_true() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let create = |index| folder.create_log(&partition("orders", index), TopicId([7; 16]), config()).unwrap();
+    let logs = [create(0), create(1)];
+    let write = |looks: usize| {
+        let left = std::cell::Cell::new(looks);
+        let go_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        folder.write_checkpoints(&with_watermarks(&logs), &go_on).unwrap();
+    };
+    let written = || fs.read_if_present(&Path::new(PATH).join("replication-offset-checkpoint")).unwrap();
+    let text = |ends: [i64; 2]| Some(format!("0\n2\norders 0 {}\norders 1 {}\n", ends[0], ends[1]).into_bytes());
+    logs.iter().for_each(|log| append(log, 2));
+    write(2);
+    assert_eq!(written(), text([2, 2]));
+    logs.iter().for_each(|log| append(log, 3));
+    write(1);
+    assert_eq!(written(), text([2, 2]), "one log was looked at, and the stop came");
+    write(2);
+    assert_eq!(written(), text([5, 5]));
 }
 
 #[test]
@@ -331,7 +354,7 @@ fn a_log_whose_disk_fails_is_not_the_concern_of_the_others_checkpoints() {
     assert!(again[0].is_err() && again[1].is_ok(), "it stays so: {again:?}");
     // All of them, as once a minute: the error tells, what is good is written.
     good.raise_log_start(Offset(25), Offset(30)).unwrap();
-    let _ = folder.write_checkpoints(&with_watermarks(&[bad, Arc::clone(&good)]));
+    let _ = folder.write_checkpoints(&with_watermarks(&[bad, Arc::clone(&good)]), &|| true);
     let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
     let opened = |topic: &str| {
         let entry = report.partitions.iter().find(|entry| &*entry.partition.topic == topic).unwrap();
@@ -395,7 +418,7 @@ fn life(fs: &MemFs, durable: &mut [i64; 2], deleted: &mut bool) -> Option<()> {
         }
     }
     logs.push(metadata);
-    folder.write_checkpoints(&with_watermarks(&logs)).ok()?;
+    folder.write_checkpoints(&with_watermarks(&logs), &|| true).ok()?;
     if let Some(at) = logs.iter().position(|log| &*log.partition().topic == "b") {
         let gone = logs.remove(at);
         folder.delete_log(&gone, Duration::ZERO).ok()?;
@@ -590,7 +613,7 @@ fn a_cut_below_the_log_start_takes_the_log_start_of_the_checkpoint_down() {
     let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
     append(&log, 30);
     log.raise_log_start(Offset(20), Offset(30)).unwrap();
-    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)])).unwrap();
+    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)]), &|| true).unwrap();
     assert_eq!(folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(10)).unwrap(), Offset(10));
     let reported = (log.log_start(), log.log_end());
     for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {

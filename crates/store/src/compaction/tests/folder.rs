@@ -55,7 +55,7 @@ fn the_checkpoint_is_kafka_s_and_a_restart_goes_on_from_it() {
     let (folder, log) = reopen(&fs);
     assert_eq!(log.cleanable(NOW, log.log_end()).unwrap().unwrap().first_dirty, done.to);
     // The general checkpoint keeps it, an orderly stop too.
-    folder.write_checkpoints(&[(Arc::clone(&log), log.log_end())]).unwrap();
+    folder.write_checkpoints(&[(Arc::clone(&log), log.log_end())], &|| true).unwrap();
     folder.close(&[(Arc::clone(&log), log.log_end())], 1).unwrap();
     drop((folder, log));
     let (_folder, log) = reopen(&fs);
