@@ -66,6 +66,33 @@ fn the_start_says_where_it_listens_and_what_is_promised_and_sigterm_ends_it_in_o
     assert_eq!(server.exit_code(), Some(0));
 }
 
+#[test]
+fn a_second_signal_ends_a_stop_that_waits_and_the_next_start_finds_everything() {
+    let (folder, output) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let mut command = mainstem(&["serve", "--listen", "127.0.0.1:0", "--grace", "3600", "--data-dir"]);
+    command.arg(folder.path()).stderr(output.reopen().unwrap());
+    let server = Server::start_saying(command);
+    let address = server.address();
+    for (arguments, input) in [(["topic", "create", "a"].as_slice(), ""), (&["produce", "a"], "value\n")] {
+        let output = support::commands::run_with(&address, input, arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    let mut stuck = ask_api_versions(&address);
+    // It reads no more answers, so the stop has something to wait for.
+    stuck.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    while stuck.write_all(&API_VERSIONS.repeat(1000)).is_ok() {}
+    server.signal("TERM");
+    let said = |part: &str| std::fs::read_to_string(output.path()).unwrap().contains(part);
+    support::eventually("the stop begins", || said("stopping"));
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(1));
+    assert!(said("second signal"), "{:?}", std::fs::read_to_string(output.path()));
+    let server = Server::start(folder.path(), &[]);
+    assert!(server.says("recovered from an unclean stop"), "{:?}", server.lines);
+    let consumed = support::commands::run_with(&server.address(), "", &["consume", "a", "--from", "beginning"]);
+    assert_eq!(support::commands::stdout(&consumed), "value\n");
+}
+
 /// A folder whose broker was killed with so many logs to recover.
 fn killed(logs: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

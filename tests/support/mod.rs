@@ -126,3 +126,12 @@ pub fn exit_code(child: &mut Child) -> Option<i32> {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
