@@ -1,7 +1,9 @@
-//! The thread that changes the metadata: one operation after the other, each "decide, append, replay, follow, reply".
+//! The thread that changes the metadata: decide, append, sync, commit, follow, reply.
 //!
-//! An operation decides on the image as it is after all earlier ones. Its records are durable and the node follows them
-//! before its reply leaves.
+//! An operation decides on the image that all earlier ones give, committed or not. Its records are appended and
+//! replayed on that image at once. It then waits among the [`Uncommitted`] until the log is committed that far; only
+//! then the node follows it and its reply leaves. This node is the only voter, so what is durable is committed.
+//! Operations that wait for the thread together share one sync.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use mainstem_env::Worker;
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
-use mainstem_metadata::controller::{Controller, Decision};
+use mainstem_metadata::controller::{Controller, Decision, Uncommitted};
 use mainstem_metadata::image::{ClusterImage, ImageDelta};
 use mainstem_types::{Offset, TimestampMs};
 use parking_lot::Mutex;
@@ -36,10 +38,22 @@ pub enum ControllerError {
     Stopping,
 }
 
+/// A change that is appended: what the node follows, and whom to tell, once it is committed.
+struct Change {
+    /// With this change, and without later ones.
+    image: ClusterImage,
+    delta: ImageDelta,
+    done: Done,
+}
+
+type Done = Box<dyn FnOnce(Result<(), ControllerError>) + Send>;
+
 /// What the thread owns.
 pub(crate) struct Core {
+    /// With all changes that are appended.
     controller: Controller,
     log: MetadataLog,
+    uncommitted: Uncommitted<Change>,
     /// After a failed write nobody knows what is on the disk: no more changes until a restart.
     failed: bool,
     last_snapshot: Duration,
@@ -47,7 +61,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub fn new(controller: Controller, log: MetadataLog, now: Duration) -> Core {
-        Core { controller, log, failed: false, last_snapshot: now }
+        let uncommitted = Uncommitted::new(log.log().durable_end());
+        Core { controller, log, uncommitted, failed: false, last_snapshot: now }
     }
 
     pub fn controller(&self) -> &Controller {
@@ -59,24 +74,11 @@ impl Core {
         self.log.log().log_end()
     }
 
-    /// Appends records, makes them durable, and replays them. Gives what changed.
-    pub fn commit(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
+    /// Appends records and replays them; they are committed with the next [`sync`](Self::sync). Gives what changed.
+    pub fn append(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
         if records.is_empty() {
             return Ok(ImageDelta::default());
         }
-        let base = self.append(records, now)?;
-        self.log.flush().inspect_err(|_| self.failed = true)?;
-        self.replay(records, base)
-    }
-
-    /// Appends records and replays them; the next [`commit`](Self::commit) makes them durable. For the start, when
-    /// nobody sees the image yet.
-    pub fn prepare(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<ImageDelta, ControllerError> {
-        let base = self.append(records, now)?;
-        self.replay(records, base)
-    }
-
-    fn append(&mut self, records: &[MetadataRecord<'_>], now: TimestampMs) -> Result<Offset, ControllerError> {
         if self.failed {
             return Err(ControllerError::Failed);
         }
@@ -84,7 +86,7 @@ impl Core {
         let appended = self.log.append(records, level, now);
         // A full disk that took nothing of it leaves the log as it was.
         self.failed = appended.is_err() && (self.next_offset() != end || self.log.log().failure().is_some());
-        Ok(appended?)
+        self.replay(records, appended?)
     }
 
     fn replay(&mut self, records: &[MetadataRecord<'_>], base: Offset) -> Result<ImageDelta, ControllerError> {
@@ -94,6 +96,60 @@ impl Core {
             replayed.inspect_err(|_| self.failed = true)?;
         }
         Ok(delta)
+    }
+
+    /// Makes everything durable that is appended. Gives the position up to which this node, the only voter, has
+    /// committed the log.
+    pub fn sync(&mut self) -> Result<Offset, ControllerError> {
+        let end = self.next_offset();
+        if end > self.uncommitted.committed() {
+            self.log.flush().inspect_err(|_| self.failed = true)?;
+        }
+        Ok(end)
+    }
+
+    /// The node follows what is committed below `position`, and who waits for it is told.
+    fn committed(&mut self, position: Offset, state: &NodeState) {
+        for Change { image, delta, done } in self.uncommitted.commit(position) {
+            if !delta.is_empty() {
+                state.follow(&image, &delta);
+            }
+            done(Ok(()));
+        }
+    }
+
+    /// Commits what is appended. If that fails, nobody who waits is told that it was done.
+    fn settle(&mut self, state: &NodeState) {
+        if self.uncommitted.is_empty() {
+            return;
+        }
+        match self.sync() {
+            Ok(position) => self.committed(position, state),
+            Err(error) => {
+                let mut error = Some(error);
+                for change in self.uncommitted.abandon() {
+                    (change.done)(Err(error.take().unwrap_or(ControllerError::Failed)));
+                }
+            }
+        }
+    }
+
+    /// Lets an operation decide and appends its records. Gives its reply to `tell` once they are committed.
+    fn decide<R: Send + 'static>(
+        &mut self,
+        state: &NodeState,
+        decide: impl FnOnce(&Controller, &NodeState) -> Decision<R>,
+        tell: impl FnOnce(Result<R, ControllerError>) + Send + 'static,
+    ) {
+        let Decision { records, reply } = decide(&self.controller, state);
+        match self.append(&records, state.env.clock.wall_ms()) {
+            Ok(delta) => {
+                let image = self.controller.image().clone();
+                let done: Done = Box::new(move |committed| tell(committed.map(|()| reply)));
+                self.uncommitted.append(self.next_offset(), Change { image, delta, done });
+            }
+            Err(error) => tell(Err(error)),
+        }
     }
 
     /// The image that the files of the log give, read again.
@@ -125,7 +181,12 @@ impl Core {
     }
 }
 
-type Job = Box<dyn FnOnce(&mut Core, &NodeState) + Send>;
+enum Job {
+    /// Decides and appends.
+    Change(Box<dyn FnOnce(&mut Core, &NodeState) + Send>),
+    /// Runs when all changes before it are committed, or have failed.
+    Between(Box<dyn FnOnce(&mut Core, &NodeState) + Send>),
+}
 
 /// The way to the thread.
 pub(crate) struct ControllerThread {
@@ -146,19 +207,21 @@ impl ControllerThread {
         &self,
         decide: impl FnOnce(&Controller, &NodeState) -> Decision<R> + Send + 'static,
     ) -> Result<R, ControllerError> {
-        self.run(|core, state| decide_and_follow(core, state, decide)).await?
+        let (sender, receiver) = oneshot::channel();
+        self.submit(Job::Change(Box::new(move |core, state| {
+            // The client may have gone away; what was asked for is done all the same.
+            core.decide(state, decide, move |reply| _ = sender.send(reply));
+        })))?;
+        receiver.await.map_err(|_| ControllerError::Stopping)?
     }
 
-    /// Runs `operation` on the thread, between two changes.
+    /// Runs `operation` on the thread, when no change waits for its commit.
     pub async fn run<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Core, &NodeState) -> R + Send + 'static,
     ) -> Result<R, ControllerError> {
         let (sender, receiver) = oneshot::channel();
-        self.submit(Box::new(move |core, state| {
-            // The client may have gone away; what was asked for is done all the same.
-            let _ = sender.send(operation(core, state));
-        }))?;
+        self.submit(Job::Between(Box::new(move |core, state| _ = sender.send(operation(core, state)))))?;
         receiver.await.map_err(|_| ControllerError::Stopping)
     }
 
@@ -170,37 +233,40 @@ impl ControllerThread {
     /// Lets the thread do a last operation, then ends it.
     pub fn stop(&self, last: impl FnOnce(&mut Core, &NodeState) + Send + 'static) {
         // Nothing is left to do for a thread that was stopped before.
-        let _ = self.submit(Box::new(last));
+        let _ = self.submit(Job::Between(Box::new(last)));
         self.sender.lock().take();
         self.thread.join();
     }
 }
 
-fn decide_and_follow<R>(
-    core: &mut Core,
-    state: &NodeState,
-    decide: impl FnOnce(&Controller, &NodeState) -> Decision<R>,
-) -> Result<R, ControllerError> {
-    let Decision { records, reply } = decide(core.controller(), state);
-    let delta = core.commit(&records, state.env.clock.wall_ms())?;
-    if !delta.is_empty() {
-        state.follow(core.controller().image(), &delta);
-    }
-    Ok(reply)
-}
-
 /// How often the thread looks whether a snapshot is due when nothing changes.
 const IDLE_CHECK: Duration = Duration::from_secs(60);
+/// Changes that share a sync at the most, so that the first of them does not wait for ever.
+const CHANGES_A_SYNC_MAX: usize = 100;
 
 fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<NodeState>) {
     loop {
-        let job = jobs.recv_timeout(IDLE_CHECK);
-        let Some(state) = state.upgrade() else { return };
-        match job {
-            Ok(job) => job(&mut core, &state),
-            Err(RecvTimeoutError::Timeout) => {}
+        let mut next = match jobs.recv_timeout(IDLE_CHECK) {
+            Ok(job) => Some(job),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let Some(state) = state.upgrade() else { return };
+        while let Some(job) = next {
+            match job {
+                Job::Change(change) => change(&mut core, &state),
+                Job::Between(operation) => {
+                    core.settle(&state);
+                    operation(&mut core, &state);
+                }
+            }
+            next = if core.uncommitted.len() < CHANGES_A_SYNC_MAX { jobs.try_recv().ok() } else { None };
         }
+        core.settle(&state);
         core.snapshot_if_due(&state);
     }
 }
+
+#[cfg(test)]
+#[path = "controller_thread_tests.rs"]
+mod tests;

@@ -181,10 +181,11 @@ fn register(
     let now = env.clock.wall_ms();
     if !core.controller().image().is_bootstrapped() {
         let records = if format.is_empty() { bootstrap_records() } else { bootstrap_records_of(format) };
-        let _: ImageDelta = core.prepare(&records, now)?;
+        let _: ImageDelta = core.append(&records, now)?;
     }
     let Decision { records, reply } = core.controller().start_node(start, core.next_offset());
-    let _: ImageDelta = core.commit(&records, now)?;
+    let _: ImageDelta = core.append(&records, now)?;
+    core.sync()?;
     Ok(reply)
 }
 

@@ -8,7 +8,7 @@ use crate::node_state::NodeState;
 /// Records the orderly stop, as Kafka does it: the next broker on the folder knows that this node had everything.
 pub(crate) fn last_operation(core: &mut Core, state: &NodeState) {
     let decision = core.controller().stop_node(state.node);
-    if let Err(error) = core.commit(&decision.records, state.env.clock.wall_ms()) {
+    if let Err(error) = core.append(&decision.records, state.env.clock.wall_ms()).and_then(|_| core.sync()) {
         tracing::error!("cannot record the orderly stop: {error}");
     }
 }

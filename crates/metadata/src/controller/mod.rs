@@ -1,8 +1,8 @@
 //! The controller: operations on the cluster as a state machine.
 //!
 //! An operation reads the image, and returns the records of the change and the reply. Nothing changes until the records
-//! come back through [`Controller::replay`]. The broker runs one operation at a time: operation, append as one batch,
-//! replay.
+//! come back through [`Controller::replay`]. The broker appends the records of an operation as one batch and replays
+//! them, so that the next operation sees them. [`Uncommitted`] holds the reply until the log is committed that far.
 
 mod assignment;
 mod bootstrap;
@@ -15,6 +15,7 @@ mod group_epochs;
 mod lifecycle;
 mod producer_ids;
 mod reassignments;
+mod uncommitted;
 mod unregister;
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
@@ -32,6 +33,7 @@ pub use features::{FeatureUpdate, UpdateFeaturesError, UpgradeKind};
 pub use lifecycle::{NodeAddress, NodeStart};
 pub use producer_ids::{AllocateProducerIdsError, PRODUCER_ID_BLOCK_LENGTH, ProducerIdBlock};
 pub use reassignments::{ReassignError, Reassignment};
+pub use uncommitted::Uncommitted;
 pub use unregister::UnregisterBrokerError;
 
 use crate::image::{ClusterImage, ImageDelta, ReplayError};
@@ -39,10 +41,10 @@ use crate::image::{ClusterImage, ImageDelta, ReplayError};
 /// The most partitions that one request may add, over all its topics (Kafka's limit).
 pub const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
 
-/// What an operation wants: append these as one batch, replay them, then let the reply leave.
+/// What an operation wants: append these as one batch, replay them, and let the reply leave once they are committed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<R> {
-    /// Empty: nothing to append, the reply may leave at once.
+    /// Empty: nothing to append. The reply waits for the changes before it alone.
     pub records: Vec<MetadataRecord<'static>>,
     pub reply: R,
 }
