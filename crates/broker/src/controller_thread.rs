@@ -181,11 +181,13 @@ impl Core {
     }
 }
 
+type Work = Box<dyn FnOnce(&mut Core, &NodeState) + Send>;
+
 enum Job {
     /// Decides and appends.
-    Change(Box<dyn FnOnce(&mut Core, &NodeState) + Send>),
+    Change(Work),
     /// Runs when all changes before it are committed, or have failed.
-    Between(Box<dyn FnOnce(&mut Core, &NodeState) + Send>),
+    Between(Work),
 }
 
 /// The way to the thread.

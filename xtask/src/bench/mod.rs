@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: Mainstem beside a real Kafka, and beside the least work that any broker must do, in one run.
 //!
 //! Every row runs on the floor (`tests/peers/floor.rs`), on Mainstem, on an earlier Mainstem (`--before BINARY`) and on
-//! Kafka in turn, `--rounds` times; a figure is the median of its rounds. The load comes from `mainstem bench`, which measures any Kafka broker. CPU is that of
-//! the broker's process alone. Before the first row each broker gets one run that is not counted, so that memory and
-//! the Java compiler are warm.
+//! Kafka in turn, `--rounds` times; a figure is the median of its rounds. The load comes from `mainstem bench`, which
+//! measures any Kafka broker. CPU is that of the broker's process alone. Before the first row each broker gets one run
+//! that is not counted, so that memory and the Java compiler are warm.
 //!
 //! Everything is below `target/bench`; data folders are removed at the end. The table is printed, and written to
 //! `target/bench/table.md`.
