@@ -12,6 +12,7 @@ use mainstem_store::formats::group_log_starts;
 use mainstem_store::rebuild;
 use mainstem_types::{PartitionIndex, Position, TopicId, TopicPartition};
 
+use super::group_epochs::GroupEpochs;
 use super::group_state::{Placed, Tracked};
 use super::queue::Queues;
 use super::report::About;
@@ -33,6 +34,7 @@ pub(super) struct Group<'a> {
     pub(super) damaged: bool,
     /// Entries of topics that the metadata does not know.
     strange: u64,
+    epochs: Option<GroupEpochs>,
 }
 
 pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Vec<TopicPartition>) {
@@ -56,7 +58,9 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Ve
             check.report.note("unknown", About::file(&path), "Mainstem gives no such name");
         }
     }
-    let mut group = Group { folder, files, known, tracked: HashMap::new(), damaged: false, strange: 0 };
+    let first = Position(files.keys().next().copied().unwrap_or(0));
+    let epochs = known.as_ref().map(|known| GroupEpochs::new(known, first));
+    let mut group = Group { folder, files, known, tracked: HashMap::new(), damaged: false, strange: 0, epochs };
     group.adopt(check);
     let mut queues = Queues::new(folder);
     group.walk(check, &mut queues);
@@ -180,6 +184,9 @@ impl Group<'_> {
         placed: Placed,
     ) {
         check.report.batch(placed.size as usize);
+        if let Some(epochs) = &mut self.epochs {
+            epochs.batch(view.header().leader_epoch, placed.position);
+        }
         let tracked = self.tracked.entry(key).or_insert_with(|| Tracked::new(name_of(check, key), None));
         if tracked.name.is_none() {
             self.strange += 1;
@@ -198,6 +205,10 @@ impl Group<'_> {
 
     fn finish(&mut self, check: &mut Check<'_, '_, '_>, queues: &mut Queues) {
         queues.tell(check.report);
+        if let Some(detail) = self.epochs.as_ref().filter(|_| !self.damaged).and_then(GroupEpochs::difference) {
+            let path = self.folder.join(group_checkpoint::FILE_NAME);
+            check.report.finding("epochs-wrong", About::file(&path), detail);
+        }
         let clean = check.facts.clean;
         let mut sorted: Vec<&mut Tracked> =
             self.tracked.values_mut().filter(|tracked| tracked.name.is_some()).collect();

@@ -5,6 +5,7 @@
 
 mod facts;
 mod group;
+mod group_epochs;
 mod group_state;
 mod indexes;
 mod keys;
