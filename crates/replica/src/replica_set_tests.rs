@@ -287,3 +287,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_leader_is_alone_while_only_its_own_log_counts() {
+    let mut set = set(&[1, 2]);
+    assert!(!set.is_alone(), "it does not lead");
+    elect(&mut set, 0, &[1]);
+    assert!(set.is_alone());
+    set.apply(Event::InSyncProposed(vec![NodeId(1), NodeId(2)])).unwrap();
+    assert!(!set.is_alone(), "who is proposed counts");
+    elect(&mut set, 1, &[1, 2]);
+    assert!(!set.is_alone());
+    elect(&mut set, 2, &[]);
+    assert!(!set.is_alone(), "too few are in sync");
+    elect(&mut set, 3, &[1]);
+    set.apply(Event::MinInSyncChanged(2)).unwrap();
+    assert!(!set.is_alone());
+}

@@ -300,6 +300,40 @@ fn a_follower_cuts_what_its_leader_does_not_have_and_a_crash_brings_nothing_back
 }
 
 #[test]
+fn who_led_without_writing_takes_what_an_earlier_leader_wrote() {
+    let (old, new) = (Node::new(1), Node::new(2));
+    old.append("both");
+    new.follow(&old, 100);
+    old.append("old alone");
+    new.elect(2, 101, &[1, 2]);
+    for node in [&old, &new] {
+        node.elect(1, 102, &[1, 2]);
+    }
+    new.follow(&old, 102);
+    assert_eq!((new.log_bytes(), new.ends()), (old.log_bytes(), vec![2; 4]));
+    let epoch = |partition: &Arc<Partition>| partition.log().epoch_for_offset(Offset(1));
+    assert!(new.partitions().iter().all(|partition| epoch(partition) == Some(LeaderEpoch(100))));
+    assert_eq!(new.unit().log().last_epoch().unwrap(), LeaderEpoch(100));
+}
+
+/// As a thread that holds the group's lock for ever would: a hang is the failure.
+#[test]
+fn an_append_takes_no_lock_of_the_group_while_one_replica_counts() {
+    let node = Node::new(1);
+    node.elect(1, 101, &[1]);
+    let (unit, partition) = (node.unit(), Arc::clone(&node.partitions()[0]));
+    let held = unit.settled();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        sender.send(outcome(&mut append(&partition, "one").unwrap())).unwrap();
+        partition.high_watermark()
+    });
+    let told = receiver.recv_timeout(std::time::Duration::from_secs(60));
+    drop(held);
+    assert_eq!((told, thread.join().unwrap()), (Ok(DONE), Offset(1)));
+}
+
+#[test]
 fn an_unclean_election_takes_committed_records_back_in_order() {
     let (old, new) = (Node::new(1), Node::new(2));
     old.append("both");

@@ -115,9 +115,12 @@ impl CommitLog {
         }
     }
 
-    /// Entries of `epoch` are refused from here on.
+    /// Entries of `epoch` are refused from here on. An epoch that began at the end has no entry, and is forgotten: the
+    /// leader may have entries of earlier epochs there.
     pub(crate) fn end_epoch(&self, epoch: LeaderEpoch) {
-        let _tail = self.tail.lock();
+        let mut tail = self.tail.lock();
+        let end = self.end_of(&tail).position();
+        tail.epochs.truncate_end(end);
         self.fence.fetch_max(epoch.0.saturating_add(1), Ordering::AcqRel);
     }
 

@@ -199,6 +199,12 @@ impl GroupPartition {
         state.epochs.assign(epoch, end);
     }
 
+    /// An epoch that began at the log end has no record. After it has ended: no batch of it is on its way to the views.
+    pub(super) fn forget_empty_epoch(&self) {
+        let _order = self.appending.lock();
+        self.state.lock().forget_empty_epoch();
+    }
+
     /// See [`crate::PartitionLog::end_epoch`]. The epoch ends in the whole group.
     pub fn end_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.core.check_alive()?;

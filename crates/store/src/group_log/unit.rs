@@ -42,6 +42,7 @@ impl GroupLog {
         self.core.check_alive()?;
         self.core.follows.store(true, Ordering::Release);
         self.core.log.end_epoch(epoch);
+        self.partitions().iter().for_each(|partition| partition.forget_empty_epoch());
         Ok(())
     }
 
