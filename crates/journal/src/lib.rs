@@ -75,6 +75,7 @@ mod error;
 mod flush;
 mod flusher;
 mod journal;
+mod kept_tail;
 mod location;
 mod next_segment;
 mod open_files;

@@ -7,7 +7,8 @@
 //! ```
 //! Recovery parks later segments *before* the cut: a crash between the two must not leave a segment that ends cleanly
 //! in front of a segment that does not follow it. If a segment begins before the end of the previous one, recovery
-//! parks only that segment. Recovery stores the cut bytes next to their segment, unless they are only zeros.
+//! parks only that segment. Recovery keeps the cut bytes next to their segment (`kept_tail.rs`), unless they are only
+//! zeros.
 
 use std::fmt;
 use std::io;
@@ -17,18 +18,14 @@ use std::time::Duration;
 
 use mainstem_env::{Fs, OpenOptions};
 
-use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
+use crate::deleted_names::DELETED_SUFFIX;
+use crate::kept_tail::{Tail, free_name};
 use crate::next_segment::prepared_name;
 use crate::scan::scan_segment;
 use crate::segment::Segment;
 use crate::{
     EntryScanner, JournalHost, JournalOptions, Location, OpenError, RecoverFrom, ScanEnd, ScanOutcome, SegmentBase,
 };
-
-/// What follows the name of a segment that recovery set aside.
-const PARKED_SUFFIX: &str = ".parked";
-/// Bytes of a tail that are copied at once.
-const TAIL_COPY_BYTES: usize = 1 << 20;
 
 /// What recovery found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -261,50 +258,16 @@ impl Recovery<'_> {
         settled.map_err(|source| self.repair_error(path, "cut and sync", source))
     }
 
-    /// Copies what is about to be cut to a file of its own, durably. A torn entry may go without that where there is no
+    /// Keeps what is about to be cut in a file of its own, durably. A torn entry may go without that where there is no
     /// room.
     fn keep_tail(&mut self, from: Location, len: u64, reason: ScanEnd) -> Result<(), OpenError> {
         let path = self.path(from.segment);
-        match self.copy_tail(&path, from.position, len) {
+        let tail = Tail { fs: self.fs, dir: self.dir, path: &path, from: from.position, len };
+        match tail.keep(reason == ScanEnd::Torn) {
             Ok(kept) => self.report.parked.extend(kept),
-            Err(error) if reason == ScanEnd::Torn && mainstem_env::is_disk_full(&error) => {}
             Err(source) => return Err(self.repair_error(path, "keeping what is to be cut off", source)),
         }
         Ok(())
-    }
-
-    fn copy_tail(&self, path: &Path, from: u64, len: u64) -> io::Result<Option<PathBuf>> {
-        let file = self.fs.open(path, &OpenOptions::read())?;
-        let mut buffer = vec![0; TAIL_COPY_BYTES];
-        let mut copy = None;
-        let mut position = from;
-        while position < len {
-            let want = (len - position).min(TAIL_COPY_BYTES as u64) as usize;
-            let count = file.read_full_at(&mut buffer[..want], position)?;
-            if count == 0 {
-                break;
-            }
-            // Zeros are where nothing was written yet; they come at the end, and as holes.
-            if buffer[..count].iter().any(|byte| *byte != 0) {
-                let (copy, to) = match &copy {
-                    Some(copy) => copy,
-                    None => {
-                        let to = self.free_name(&with_suffix(path, &format!(".from-{from}")))?;
-                        copy.insert((self.fs.open(&to, &OpenOptions::create_new())?, to))
-                    }
-                };
-                let written = copy.write_all_at(&buffer[..count], position - from);
-                written.inspect_err(|_| {
-                    // Half a copy is of no use, and the next start makes another one.
-                    let _ = self.fs.remove_file(to);
-                })?;
-            }
-            position += count as u64;
-        }
-        let Some((copy, to)) = copy else { return Ok(None) };
-        copy.sync_all()?;
-        self.fs.sync_dir(self.dir)?;
-        Ok(Some(to))
     }
 
     /// Sets segments aside, durably.
@@ -317,7 +280,7 @@ impl Recovery<'_> {
                 removed.map_err(|source| self.repair_error(path, "removing an empty segment", source))?;
                 continue;
             }
-            let to = self.free_name(&path).and_then(|to| self.fs.rename(&path, &to).map(|()| to));
+            let to = free_name(self.fs, &path).and_then(|to| self.fs.rename(&path, &to).map(|()| to));
             let to = to.map_err(|source| self.repair_error(path, "parking", source))?;
             self.report.parked.push(to);
         }
@@ -326,17 +289,6 @@ impl Recovery<'_> {
             synced.map_err(|source| self.repair_error(self.dir.to_path_buf(), "sync of the directory", source))?;
         }
         Ok(())
-    }
-
-    /// A name for a parked segment that nothing has yet: an earlier recovery may have parked the same base.
-    fn free_name(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut candidate = with_suffix(path, PARKED_SUFFIX);
-        let mut number = 1;
-        while self.fs.exists(&candidate)? {
-            candidate = with_suffix(path, &format!("{PARKED_SUFFIX}.{number}"));
-            number += 1;
-        }
-        Ok(candidate)
     }
 
     fn len(&self, base: SegmentBase) -> Result<u64, OpenError> {

@@ -136,13 +136,78 @@ fn zeros_that_are_cut_are_not_kept_and_a_full_disk_holds_up_damage_alone() {
     assert_eq!((report.cut.unwrap().reason, report.parked.len()), (ScanEnd::Torn, 0));
     overwrite(&fs, 6, 150, b"bit rot");
     let damaged = fs.read_all(&path(6)).unwrap();
-    fs.plan_fault(full());
+    fs.plan_fault(full().and_later());
     let refused = Journal::open(&host(&fs, 0), Path::new(DIR), options(), RecoverFrom::Start, &mut Entries::default());
     let refused = refused.map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("00000000000000000006.log") && refused.contains("to be cut off"), "{refused}");
     assert_eq!(fs.read_all(&path(6)).unwrap(), damaged);
     let names = fs.read_dir(Path::new(DIR)).unwrap();
     assert!(names.iter().all(|entry| !entry.name.to_string_lossy().ends_with("parked")), "{names:?}");
+}
+
+/// A journal whose last segment is damaged at 100, with 60,000 bytes behind the damage; and these bytes.
+fn long_damaged_tail() -> (MemFs, Vec<u8>) {
+    let fs = three_segments();
+    overwrite(&fs, 6, 150, b"bit rot");
+    let bytes: Vec<u8> = (0..60_000u32).map(|number| (number % 251) as u8 + 1).collect();
+    overwrite(&fs, 6, 300, &bytes);
+    let tail = fs.read_all(&path(6)).unwrap()[100..].to_vec();
+    (fs, tail)
+}
+
+/// What the segment and the files beside it have of its tail. Where two have a byte, both have the same.
+fn kept_of_tail(fs: &MemFs, len: usize) -> Vec<u8> {
+    let mut found = vec![0; len];
+    let mut add = |bytes: &[u8]| {
+        for (at, byte) in bytes.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            assert!(found[at] == 0 || found[at] == *byte, "two files differ at {at}");
+            found[at] = *byte;
+        }
+    };
+    add(fs.read_all(&path(6)).unwrap().get(100..).unwrap_or_default());
+    for entry in fs.read_dir(Path::new(DIR)).unwrap() {
+        if entry.name.to_string_lossy().contains(".from-100.parked") {
+            add(&fs.read_all(&Path::new(DIR).join(entry.name)).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn where_the_copy_of_a_tail_has_no_room_it_moves_piece_by_piece_and_no_crash_loses_a_byte() {
+    // The copy, and the first two sizes of pieces, find no room.
+    let full = |fs: &MemFs| {
+        for nth in 1..=3 {
+            fs.plan_fault(Fault::of(OpKind::Write, nth).on(".from-100").with(FaultAction::NoSpace));
+        }
+    };
+    let end = Some(Location::new(SegmentBase(6), 100));
+    for mutations in 0.. {
+        let (fs, tail) = long_damaged_tail();
+        full(&fs);
+        fs.stop_after(mutations);
+        let opened =
+            Journal::open(&host(&fs, 0), Path::new(DIR), options(), RecoverFrom::Start, &mut Entries::default());
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(mutations)] {
+            // Crashed twice: the second recovery stops in the middle, too.
+            let image = fs.crash(policy);
+            assert!(kept_of_tail(&image, tail.len()) == tail, "after {mutations} mutations, {policy:?}");
+            full(&image);
+            image.stop_after(mutations / 2);
+            let _ =
+                Journal::open(&host(&image, 0), Path::new(DIR), options(), RecoverFrom::Start, &mut Entries::default());
+            let image = image.crash(policy);
+            let (journal, ..) = open_from(&image, RecoverFrom::Start);
+            assert_eq!(journal.end(), end, "after {mutations} mutations, {policy:?}");
+            assert!(kept_of_tail(&image, tail.len()) == tail, "after {mutations} mutations twice, {policy:?}");
+        }
+        if let Ok((journal, report)) = opened {
+            assert_eq!(journal.end(), end);
+            assert_eq!(report.parked, [Path::new(DIR).join("00000000000000000006.log.from-100.parked")]);
+            assert!(mutations > 10, "it moves in pieces: {mutations} mutations");
+            return;
+        }
+    }
 }
 
 #[test]
