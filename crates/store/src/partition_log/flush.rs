@@ -172,7 +172,7 @@ impl PartitionLog {
         for base in sealed {
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 let path = self.file(base, suffix);
-                index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+                index_file::sync(self.fs(), &path).map_err(|error| self.sync_error(&path, error))?;
             }
             self.state.lock().unsynced_indexes.retain(|known| *known != base);
         }
@@ -186,11 +186,20 @@ impl PartitionLog {
         if bases.is_empty() {
             return Ok(());
         }
-        for base in bases {
-            let path = self.file(base, names::TRANSACTION_INDEX);
-            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+        let synced = self.sync_transaction_indexes_of(&bases);
+        if synced.is_err() {
+            // Before what was added meanwhile: the last one stays the active segment's.
+            self.state.lock().unsynced_transactions.splice(0..0, bases);
         }
-        self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))
+        synced
+    }
+
+    fn sync_transaction_indexes_of(&self, bases: &[Offset]) -> Result<(), StorageError> {
+        for base in bases {
+            let path = self.file(*base, names::TRANSACTION_INDEX);
+            index_file::sync(self.fs(), &path).map_err(|error| self.sync_error(&path, error))?;
+        }
+        self.fs().sync_dir(&self.folder).map_err(|error| self.sync_error(&self.folder, error))
     }
 
     /// Writes `leader-epoch-checkpoint`, durably, if it is not up to date.
@@ -247,7 +256,7 @@ impl PartitionLog {
             Ok(()) => {}
             // The folder of a topic that was deleted meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.state.lock().closed => {}
-            Err(error) => return Err(self.fail("sync", &self.folder, error)),
+            Err(error) => return Err(self.sync_error(&self.folder, error)),
         }
         self.state.lock().new_files_unsynced = false;
         Ok(())

@@ -291,6 +291,15 @@ impl PartitionLog {
         self.fail(action, path, error)
     }
 
+    /// An error of a sync ends the log: what was written may be lost, and a second sync would not tell. Only a file that
+    /// could not be opened for want of a descriptor is synced later.
+    fn sync_error(&self, path: &Path, error: std::io::Error) -> StorageError {
+        if mainstem_env::is_out_of_descriptors(&error) {
+            return StorageError { action: "open for a sync", path: path.to_owned(), error: Arc::new(error) };
+        }
+        self.fail("sync", path, error)
+    }
+
     pub(crate) fn file(&self, base: Offset, suffix: &str) -> PathBuf {
         self.folder.join(names::segment_file(base, suffix))
     }

@@ -125,10 +125,7 @@ impl PartitionLog {
         if state.new_files_unsynced && !self.journal.names_are_durable() {
             // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment
             // faster than the files of the next one are prepared.
-            self.fs().sync_dir(&self.folder).map_err(|error| match is_out_of_descriptors(&error) {
-                true => StorageError { action: "sync", path: self.folder.clone(), error: error.into() },
-                false => self.fail("sync", &self.folder, error),
-            })?;
+            self.fs().sync_dir(&self.folder).map_err(|error| self.sync_error(&self.folder, error))?;
         }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
         let config = self.config.load();

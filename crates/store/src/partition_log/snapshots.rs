@@ -163,7 +163,7 @@ impl PartitionLog {
         };
         for offset in unsynced {
             let path = file(&self.folder, offset);
-            index_file::sync(self.fs(), &path).map_err(|error| self.fail("sync", &path, error))?;
+            index_file::sync(self.fs(), &path).map_err(|error| self.sync_error(&path, error))?;
             let mut state = self.state.lock();
             // After a cut it may be another file.
             if state.cuts == cuts {

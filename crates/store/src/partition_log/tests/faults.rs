@@ -70,6 +70,38 @@ fn every_call_that_fails_with_enospc_loses_nothing_that_was_reported_durable() {
 }
 
 #[test]
+fn a_checkpoint_without_descriptors_is_made_later_and_ends_no_log() {
+    let (fs, log) = create(config());
+    for round in 0..3 {
+        for _ in 0..15 {
+            let offset = log.log_end().0;
+            log.append(&produced(9, 0, offset as i32, &[&format!("value {offset:04}")]), &client()).unwrap();
+        }
+        log.flush_blocking().unwrap();
+        let end = log.log_end();
+        let mut refused = 0;
+        for nth in 1.. {
+            fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor));
+            let met = fs.faults_met();
+            let prepared = log.prepare_checkpoint();
+            assert!(log.failure().is_none(), "round {round}, open {nth}: {:?}", log.failure());
+            refused += usize::from(prepared.is_err());
+            if fs.faults_met() == met {
+                assert_eq!(prepared.unwrap().recovery_point, end, "round {round}: everything is synced in the end");
+                break;
+            }
+            if let Ok(entry) = prepared {
+                assert!(entry.recovery_point <= end);
+            }
+        }
+        fs.clear_faults();
+        assert!(refused > 0, "round {round}");
+    }
+    let (log, _) = open(&fs.crash(CrashPolicy::Nothing), OpenFacts::default(), config());
+    assert_eq!(log.log_end(), Offset(45));
+}
+
+#[test]
 fn short_and_interrupted_calls_are_gone_on_with() {
     for action in [FaultAction::Short(1), FaultAction::Short(7), FaultAction::Interrupted] {
         let (fs, log) = create(config());
