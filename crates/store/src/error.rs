@@ -146,3 +146,9 @@ pub enum LogStartError {
     #[error(transparent)]
     Storage(#[from] StorageError),
 }
+
+/// Of a call on this path.
+pub(crate) fn io_error(path: &std::path::Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |error| OpenError::Io { path, error }
+}

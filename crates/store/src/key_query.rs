@@ -5,7 +5,7 @@ use mainstem_types::{Offset, PartitionIndex, ProducerId, TimestampMs};
 
 use crate::config::KeyIndexing;
 use crate::error::{ReadError, StorageError};
-use crate::group_log::inspect::{INSPECTED_BYTES_MAX, for_each_key};
+use crate::views::inspect::{INSPECTED_BYTES_MAX, for_each_key};
 
 /// Batches that are compared in one look-up: about a second, if they have to be read from a disk.
 pub(crate) const COMPARED_MAX: usize = if cfg!(test) { 1024 } else { 16_384 };

@@ -21,10 +21,12 @@ use mainstem_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::LogConfig;
+use crate::durability::DurableListener;
 use crate::error::{AppendError, LogStartError, OpenError, ReadError, StorageError};
-use crate::partition_log::epochs::Epochs;
-use crate::partition_log::{AppendContext, DurableListener, PartitionLog, ReadRequest, Reading};
+use crate::log_types::{AppendContext, ReadRequest, Reading};
+use crate::partition_log::PartitionLog;
 use crate::store_env::StoreEnv;
+use crate::views::epochs::Epochs;
 
 /// The log of a partition that gets its folder with its first append.
 #[derive(Debug)]

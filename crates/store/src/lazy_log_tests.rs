@@ -10,7 +10,7 @@ use mainstem_types::{PartitionIndex, TimestampMs};
 use super::*;
 use crate::config::Durability;
 use crate::data_folder::{DataFolder, FolderReport};
-use crate::partition_log::{Appended, Origin};
+use crate::log_types::{Appended, Origin};
 use crate::topic_log::TopicLog;
 
 const PATH: &str = "/data";

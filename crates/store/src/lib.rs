@@ -1,5 +1,5 @@
 //! Partition logs: in Kafka's own files (`partition_log`), or many in one commit log (`group_log`); and the data
-//! folder.
+//! folder. The two layouts know nothing of each other: they share the contract (`log_types.rs`) and the folder `views`.
 //!
 //! What is guaranteed:
 //!
@@ -25,12 +25,14 @@
 pub mod compaction;
 pub mod config;
 pub mod data_folder;
+mod durability;
 pub mod error;
 mod file_window;
 pub mod formats;
 pub mod group_log;
 mod key_query;
 mod lazy_log;
+mod log_types;
 pub mod metadata_files;
 mod parallel;
 pub mod partition_log;
@@ -40,6 +42,7 @@ mod removal;
 mod small_file;
 mod store_env;
 mod topic_log;
+mod views;
 
 pub use compaction::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction};
 pub use config::{Compression, Durability, KeyIndexing, LogConfig};
@@ -47,6 +50,7 @@ pub use data_folder::{
     CutError, DataFolder, FolderEntry, FolderReport, GroupPlacement, GroupedPartition, NewLog, PartitionGroupsReport,
     StopKind,
 };
+pub use durability::DurableListener;
 pub use error::{AppendError, LogStartError, OpenError, ReadError, ReplicateError, StorageError};
 pub use formats::epoch_checkpoint::EpochEntry;
 pub use formats::group_checkpoint::EpochStart;
@@ -60,12 +64,13 @@ pub use group_log::{
 };
 pub use key_query::{FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
 pub use lazy_log::LazyLog;
+pub use log_types::{
+    AppendContext, Appended, LogEnds, LogPositions, LogRecovery, Origin, ProducerSummary, ReadChunk, ReadPositions,
+    ReadRequest, Reading, RetentionOutcome, TimestampOffset,
+};
 pub use mainstem_journal::{UNWRITTEN_BYTES_MAX, WRITE_OUT_AFTER};
 pub use metadata_files::{MetadataFiles, SnapshotId};
-pub use partition_log::{
-    AppendContext, Appended, DurableListener, LogEnds, LogPositions, LogRecovery, OpenFacts, Origin, PartitionLog,
-    ProducerSummary, ReadChunk, ReadPositions, ReadRequest, Reading, RetentionOutcome, TimestampOffset,
-};
+pub use partition_log::{OpenFacts, PartitionLog};
 pub use removal::Removal;
 pub use small_file::Loaded;
 pub use store_env::StoreEnv;

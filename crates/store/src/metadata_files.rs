@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::names;
 use crate::formats::quorum_state::{self, QuorumState};
-use crate::partition_log::io_error;
 use crate::small_file::{self, Loaded};
 
 const QUORUM_STATE: &str = "quorum-state";

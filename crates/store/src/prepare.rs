@@ -11,8 +11,8 @@ use mainstem_types::{Offset, TimestampMs, TopicPartition};
 
 use crate::config::{Compression, LogConfig};
 use crate::error::AppendError;
-use crate::partition_log::producers::{Producers, SequenceCheck, TransactionEnd};
-use crate::partition_log::{AppendContext, Appended, Origin};
+use crate::log_types::{AppendContext, Appended, Origin};
+use crate::views::producers::{Producers, SequenceCheck, TransactionEnd};
 
 /// Records of a batch that was stored, decompressed, take less than this.
 pub(crate) const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;

@@ -10,10 +10,10 @@ use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::producer_snapshot::ProducerSnapshotEntry;
 use crate::formats::time_index::TimeIndexEntry;
 use crate::formats::transaction_index::AbortedTransaction;
-use crate::group_log::inspect;
 use crate::partition_log::active_index::ActiveIndex;
-use crate::partition_log::producers::Producers;
 use crate::prepare::marker_of;
+use crate::views::inspect;
+use crate::views::producers::Producers;
 
 /// The two indexes of a segment.
 #[derive(Debug)]

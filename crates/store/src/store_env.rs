@@ -7,7 +7,7 @@ use mainstem_env::{Clock, Fs, Rng, Signal};
 use mainstem_journal::{Flusher, JournalHost, WritebackStats};
 
 use crate::group_log::QueueMemory;
-use crate::partition_log::index_cache;
+use crate::views::index_cache;
 
 /// More index files are not kept open, however many files there may be.
 const INDEX_FILES_MAX: usize = 4096;

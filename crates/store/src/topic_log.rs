@@ -11,15 +11,17 @@ use mainstem_record::BatchView;
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
 use crate::config::LogConfig;
+use crate::durability::DurableListener;
 use crate::error::{AppendError, LogStartError, ReadError, StorageError};
 use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::group_log::GroupPartition;
 use crate::lazy_log::LazyLog;
-use crate::partition_log::{
-    AppendContext, Appended, DurableListener, LogEnds, LogPositions, PartitionLog, ProducerSummary, ReadPositions,
-    ReadRequest, Reading, RetentionOutcome, TimestampOffset,
+use crate::log_types::{
+    AppendContext, Appended, LogEnds, LogPositions, ProducerSummary, ReadPositions, ReadRequest, Reading,
+    RetentionOutcome, TimestampOffset,
 };
+use crate::partition_log::PartitionLog;
 use crate::removal::Removal;
 
 /// The log of one partition. Cheap to clone.

@@ -6,8 +6,8 @@
 //! from `crate` what `lib.rs` re-exports is a use of the defining file alone. Between a module and the modules inside
 //! it nothing counts: `mod.rs` uses its parts, and its parts implement what `mod.rs` declares.
 //!
-//! [`ALLOWED`] holds the circles that are still there. Nothing may be added: a file of it that is in no circle any more
-//! is a finding, too.
+//! [`KNOWN`] holds the circles that are still there. Nothing may be added: a file of it that is in no circle any more
+//! is a finding, too. [`APART`] holds folders whose files use none of another folder, not even in one direction.
 
 use super::Finding;
 use super::source::{Source, lines_of};
@@ -17,6 +17,13 @@ use syn::visit::Visit;
 const KNOWN: &str = include_str!("known_circles.txt");
 const WHY: &str = "files of a crate use each other in one direction";
 const FIX: &str = "move what both need into a file of its own, below the two";
+/// The first uses nothing of the second. The two layouts share what lies in `views`, and know nothing of each other.
+const APART: [(&str, &str); 4] = [
+    ("crates/store/src/partition_log/", "crates/store/src/group_log/"),
+    ("crates/store/src/group_log/", "crates/store/src/partition_log/"),
+    ("crates/store/src/views/", "crates/store/src/partition_log/"),
+    ("crates/store/src/views/", "crates/store/src/group_log/"),
+];
 /// Re-exports of re-exports that are followed.
 const STEPS_MAX: usize = 8;
 
@@ -48,6 +55,7 @@ fn check_with(sources: &[Source], known: &str) -> Vec<Finding> {
     let mut in_circles: BTreeSet<String> = BTreeSet::new();
     for modules in crates.values() {
         let uses = uses_of(modules);
+        findings.extend(uses.iter().flat_map(|(file, used)| not_apart(file, used)));
         for circle in circles(&uses) {
             in_circles.extend(circle.iter().map(|file| (*file).to_owned()));
             if !known.iter().any(|list| circle.iter().all(|file| list.contains(file))) {
@@ -61,6 +69,16 @@ fn check_with(sources: &[Source], known: &str) -> Vec<Finding> {
         Finding::new("xtask/src/tidy/known_circles.txt", 1, format!("`{file}` is in no circle"), why, "take it out")
     }));
     findings
+}
+
+fn not_apart(file: &str, used: &BTreeMap<&str, usize>) -> Vec<Finding> {
+    let is_apart = |used: &str| APART.iter().any(|(from, to)| file.starts_with(from) && used.starts_with(to));
+    let wrong = used.iter().filter(|(used, _)| is_apart(used));
+    let finding = |(used, line): (&&str, &usize)| {
+        let why = "these folders are kept apart";
+        Finding::new(file, *line, format!("it uses {used}"), why, "move what both need into `views`, or beside it")
+    };
+    wrong.map(finding).collect()
 }
 
 /// The crate's `src` folder and the path of the file's module.
@@ -267,6 +285,24 @@ mod tests {
             (D, "use super::C;\nuse crate::L;\npub struct D;\n"),
         ];
         assert_eq!(whats(&parts, ""), [""; 0]);
+    }
+
+    #[test]
+    fn the_two_layouts_are_kept_apart_in_both_directions() {
+        let files = [
+            ("crates/store/src/lib.rs", ""),
+            ("crates/store/src/partition_log/mod.rs", ""),
+            ("crates/store/src/group_log/mod.rs", ""),
+            ("crates/store/src/views/mod.rs", ""),
+            ("crates/store/src/partition_log/a.rs", "use crate::views::v::V;\npub struct A;\n"),
+            ("crates/store/src/group_log/b.rs", "use crate::views::v::V;\npub struct B;\n"),
+            ("crates/store/src/views/v.rs", "pub struct V;\n"),
+        ];
+        assert_eq!(whats(&files, ""), [""; 0]);
+        let wrong = ("crates/store/src/group_log/c.rs", "\nuse crate::partition_log::a::A;\n");
+        assert_eq!(whats(&[&files[..], &[wrong]].concat(), ""), ["it uses crates/store/src/partition_log/a.rs"]);
+        let wrong = ("crates/store/src/views/w.rs", "use crate::group_log::b::B;\n");
+        assert_eq!(whats(&[&files[..], &[wrong]].concat(), ""), ["it uses crates/store/src/group_log/b.rs"]);
     }
 
     #[test]

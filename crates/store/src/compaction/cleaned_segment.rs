@@ -12,7 +12,7 @@ use crate::formats::names;
 use crate::formats::transaction_index::{self, AbortedTransaction};
 use crate::partition_log::PartitionLog;
 use crate::partition_log::active_index::ActiveIndex;
-use crate::partition_log::index_file;
+use crate::views::index_file;
 
 /// Kafka reads positions as int32.
 const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::{DataFolder, metadata_partition};
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::checkpoint::{self, Checkpoint};
 use crate::formats::offset_checkpoint::{self, OffsetsByPartition};
 use crate::formats::{FormatError, names};
-use crate::partition_log::{CheckpointEntry, PartitionLog, io_error};
+use crate::partition_log::{CheckpointEntry, PartitionLog};
 use crate::small_file::{self, Loaded};
 use crate::topic_log::TopicLog;
 use mainstem_env::Fs;

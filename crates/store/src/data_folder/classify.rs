@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::names::{self, FolderName, Parting};
 use crate::formats::{checkpoint, clean_shutdown, lock, partition_metadata};
 use crate::parallel;
-use crate::partition_log::{METADATA_FILE, io_error};
+use crate::partition_log::METADATA_FILE;
 use crate::small_file::{self, Loaded};
 use mainstem_env::Fs;
 use mainstem_types::{TopicId, TopicPartition};

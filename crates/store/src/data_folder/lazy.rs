@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DataFolder, NewLog};
+use crate::error::io_error;
 use crate::error::{AppendError, OpenError};
 use crate::formats::names::Parting;
 use crate::lazy_log::{LazyLog, Remains};
 use crate::parallel;
-use crate::partition_log::io_error;
 use crate::topic_log::TopicLog;
 use mainstem_types::{Offset, TopicPartition};
 

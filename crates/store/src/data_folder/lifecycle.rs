@@ -7,9 +7,11 @@ use std::time::Duration;
 use super::{DataFolder, FolderEntry, NewLog};
 use crate::config::LogConfig;
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::names::{self, Parting};
+use crate::log_types::LogRecovery;
 use crate::parallel;
-use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
+use crate::partition_log::{OpenFacts, PartitionLog};
 use crate::removal::{FolderRemoval, Removal, remove_folder};
 use mainstem_types::{TopicId, TopicPartition};
 

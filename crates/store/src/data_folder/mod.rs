@@ -34,14 +34,16 @@ use parking_lot::Mutex;
 use partition_groups::PartitionGroups;
 
 use crate::config::LogConfig;
+use crate::error::io_error;
 use crate::error::{OpenError, StorageError};
 use crate::formats::checkpoint::{self, Checkpoint};
 use crate::formats::meta_properties::{self, MetaProperties};
 use crate::formats::{clean_shutdown, lock, names};
 use crate::lazy_log::ParentFolder;
+use crate::log_types::LogRecovery;
 use crate::metadata_files::MetadataFiles;
 use crate::parallel;
-use crate::partition_log::{LogRecovery, OpenFacts, PartitionLog, io_error};
+use crate::partition_log::{OpenFacts, PartitionLog};
 use crate::small_file;
 use crate::store_env::StoreEnv;
 

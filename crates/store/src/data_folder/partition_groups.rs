@@ -17,11 +17,12 @@ use parking_lot::Mutex;
 
 use super::DataFolder;
 use super::group_placement::{GroupName, GroupedPartition};
+use crate::error::io_error;
 use crate::error::{OpenError, StorageError};
 use crate::group_log::{GroupLog, GroupOptions, GroupPartition, GroupReport, LivePartition, OldFile, PartitionKey};
+use crate::parallel;
 use crate::removal::{FolderRemoval, Removal, remove_folder};
 use crate::store_env::StoreEnv;
-use crate::{parallel, partition_log::io_error};
 
 const FOLDER: &str = "mainstem";
 const DELETED: &str = ".deleted";

@@ -9,16 +9,16 @@ use mainstem_journal::{AppendError as JournalError, RollError};
 use mainstem_record::{BatchHeader, BatchView, ValidationError};
 
 use super::commit_log::WriteError;
-use super::inspect::{Inspected, inspect};
 use super::state::{Placed, State};
 use super::{GroupPartition, flush};
 use crate::config::{Durability, KeyIndexing};
+use crate::durability::write_out;
 use crate::error::{AppendError, StorageError};
 use crate::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_SIZE};
-use crate::partition_log::durability::write_out;
-use crate::partition_log::producers::TransactionEnd;
-use crate::partition_log::{AppendContext, Appended, Origin};
+use crate::log_types::{AppendContext, Appended, Origin};
 use crate::prepare::{self, Prepared};
+use crate::views::inspect::{Inspected, inspect};
+use crate::views::producers::TransactionEnd;
 
 /// Views that take too much memory to be left to others.
 #[derive(Default)]

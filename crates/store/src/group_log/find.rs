@@ -6,7 +6,7 @@ use mainstem_types::{Offset, Position, TimestampMs};
 use super::GroupPartition;
 use super::queue::Span;
 use crate::error::ReadError;
-use crate::partition_log::TimestampOffset;
+use crate::log_types::TimestampOffset;
 
 /// What the records of a batch may take, decompressed, to be looked through.
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;

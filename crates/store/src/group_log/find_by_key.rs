@@ -8,13 +8,13 @@ use mainstem_record::BatchView;
 use mainstem_types::{Position, TopicId};
 
 use super::commit_log::position_of;
-use super::inspect::{inspect, topic_hash};
-use super::key_index::CatchUp;
 use super::{GroupLog, GroupPartition};
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind, HEADER_SIZE};
 use crate::formats::key_index::{continue_hash, stored_hash};
 use crate::key_query::{COMPARED_MAX, Candidate, FindByKeyError, FoundByKey, INDEXED_BYTES_MAX, KeyMatches, KeyQuery};
+use crate::views::inspect::{inspect, topic_hash};
+use crate::views::key_index::CatchUp;
 
 impl GroupLog {
     /// Records of a topic that have a key, in all partitions that are in this group. Waits for the disk.

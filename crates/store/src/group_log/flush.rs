@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use super::state::State;
 use super::{Core, GroupPartition, PartitionKey, commit_log};
+use crate::durability::Durability;
+use crate::durability::DurableListener;
 use crate::error::StorageError;
-use crate::partition_log::DurableListener;
-use crate::partition_log::durability::Durability;
 
 /// The partitions of a group, as the flusher sees them.
 #[derive(Debug, Default)]

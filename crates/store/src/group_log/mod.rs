@@ -31,15 +31,12 @@
 
 mod append;
 mod checkpoint;
-mod civil_time;
 mod commit_log;
 mod confirm;
 mod entry_reader;
 mod find;
 mod find_by_key;
 mod flush;
-pub(crate) mod inspect;
-pub(crate) mod key_index;
 mod leader_epochs;
 mod log_starts;
 mod open;
@@ -82,9 +79,9 @@ use crate::config::LogConfig;
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::PartitionState;
 use crate::store_env::StoreEnv;
+use crate::views::key_index::{self, KeyIndex};
 use commit_log::CommitLog;
 use flush::Waiting;
-use key_index::KeyIndex;
 use log_starts::LogStarts;
 use queue::Queue;
 use queue_files::QueueFiles;

@@ -20,8 +20,6 @@ use mainstem_types::{Offset, Position, TopicId, TopicPartition};
 use parking_lot::{Mutex, RwLock};
 
 use super::commit_log::{self, CommitLog};
-use super::inspect::topic_hash;
-use super::key_index::{self, KeyIndex};
 use super::leader_epochs::LeaderEpochs;
 use super::log_starts::LogStarts;
 use super::queue::Queue;
@@ -34,11 +32,13 @@ use super::strays::Unknown;
 use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
 use crate::config::LogConfig;
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
 use crate::formats::queue_entry::QueueEntry;
-use crate::partition_log::io_error;
 use crate::small_file::{self, Loaded};
 use crate::store_env::StoreEnv;
+use crate::views::inspect::topic_hash;
+use crate::views::key_index::{self, KeyIndex};
 
 /// A partition that the metadata knows.
 #[derive(Debug, Clone)]

@@ -14,13 +14,13 @@ use super::queue_folder::QueueFolder;
 use super::state::State;
 use super::{Core, PartitionKey};
 use crate::config::{self, LogConfig};
+use crate::durability::{self, Durability};
 use crate::error::{LogStartError, StorageError};
 use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::formats::transaction_index::AbortedTransaction;
-use crate::partition_log::durability::{self, Durability};
-use crate::partition_log::producers::Producer;
-use crate::partition_log::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
+use crate::log_types::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
+use crate::views::producers::Producer;
 
 /// One partition of a [`super::GroupLog`].
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl GroupPartition {
         core.waiting.know((topic_id, partition.partition), &durability);
         Arc::new(GroupPartition {
             core: Arc::clone(core),
-            topic_hash: super::inspect::topic_hash(&partition.topic),
+            topic_hash: crate::views::inspect::topic_hash(&partition.topic),
             partition,
             topic_id,
             config: ArcSwap::new(config),

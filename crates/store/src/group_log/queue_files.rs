@@ -10,8 +10,8 @@ use mainstem_types::Offset;
 
 use super::entry_reader::read_nowait;
 use crate::formats::queue_entry::{self, ENTRY_SIZE, QueueEntry};
-use crate::partition_log::index_cache::OpenIndex;
 use crate::store_env::StoreEnv;
+use crate::views::index_cache::OpenIndex;
 
 /// Tells whose queue it is.
 pub(super) const ID_FILE: &str = "partition.metadata";

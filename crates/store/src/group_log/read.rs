@@ -13,7 +13,7 @@ use super::state::State;
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::HEADER_SIZE;
 use crate::formats::queue_entry::{self, ENTRY_SIZE};
-use crate::partition_log::{ReadChunk, ReadRequest, Reading};
+use crate::log_types::{ReadChunk, ReadRequest, Reading};
 
 /// Batches up to this size are copied; sending a larger one from its file is cheaper.
 const COPIED_BYTES_MAX: usize = 16 << 10;

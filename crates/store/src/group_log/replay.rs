@@ -9,8 +9,6 @@ use mainstem_record::BatchView;
 use super::GroupOptions;
 use super::PartitionKey;
 use super::commit_log::position_of;
-use super::inspect::inspect;
-use super::key_index::{self, KeyIndex};
 use super::leader_epochs::LeaderEpochs;
 use super::queue_folder::QueueFolder;
 use super::state::{Placed, State};
@@ -20,6 +18,8 @@ use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind}
 use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::prepare::marker_of;
 use crate::store_env::StoreEnv;
+use crate::views::inspect::inspect;
+use crate::views::key_index::{self, KeyIndex};
 use mainstem_types::{Offset, Position};
 
 /// A partition while its views are made.

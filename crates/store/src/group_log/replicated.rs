@@ -17,15 +17,15 @@ use mainstem_types::{LeaderEpoch, Offset, Position};
 
 use super::append::{Due, Written};
 use super::commit_log::WriteError;
-use super::inspect::inspect;
 use super::state::{Placed, State};
 use super::unit::PlacedBatch;
 use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::Durability;
 use crate::error::{ReplicateError, StorageError};
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
-use crate::partition_log::producers::TransactionEnd;
 use crate::prepare::marker_of;
+use crate::views::inspect::inspect;
+use crate::views::producers::TransactionEnd;
 
 /// What is to be done with entries of a partition that the group does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

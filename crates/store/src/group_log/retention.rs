@@ -14,7 +14,7 @@ use super::commit_log::WriteError;
 use super::{Core, GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::Share;
-use crate::partition_log::RetentionOutcome;
+use crate::log_types::RetentionOutcome;
 use crate::removal::Removal;
 
 impl GroupPartition {

@@ -4,14 +4,14 @@ use mainstem_record::BatchHeader;
 use mainstem_types::{LeaderEpoch, Offset, Position, TimestampMs, TopicId};
 use std::time::Duration;
 
-use super::inspect::Inspected;
 use super::queue::{Queue, Run};
 use super::time_marks::TimeMarks;
 use crate::formats::group_checkpoint::{PartitionState, Share};
 use crate::formats::queue_entry::QueueEntry;
 use crate::formats::transaction_index::AbortedTransaction;
-use crate::partition_log::epochs::Epochs;
-use crate::partition_log::producers::{Producers, TransactionEnd};
+use crate::views::epochs::Epochs;
+use crate::views::inspect::Inspected;
+use crate::views::producers::{Producers, TransactionEnd};
 use mainstem_types::PartitionIndex;
 
 /// An entry of the commit log.

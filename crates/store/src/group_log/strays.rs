@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use mainstem_record::BatchView;
 use mainstem_types::{Offset, Position, TimestampMs};
 
-use super::inspect::Inspected;
 use super::log_starts::LogStarts;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
@@ -21,6 +20,7 @@ use crate::error::StorageError;
 use crate::formats::group_checkpoint::{GroupCheckpoint, PartitionState, Share};
 use crate::prepare::marker_of;
 use crate::store_env::StoreEnv;
+use crate::views::inspect::Inspected;
 
 /// Of a partition that nobody reads, in each checkpoint.
 const MARKS_MAX: usize = 16;

@@ -2,13 +2,14 @@
 
 use std::io::IoSlice;
 
-use super::producers::TransactionEnd;
 use super::state::State;
-use super::types::{AppendContext, Appended, Origin};
-use super::{PartitionLog, durability, segment_base};
+use super::{PartitionLog, segment_base};
 use crate::config::{Durability, LogConfig};
+use crate::durability;
 use crate::error::{AppendError, StorageError};
+use crate::log_types::{AppendContext, Appended, Origin};
 use crate::prepare::{self, marker_of};
+use crate::views::producers::TransactionEnd;
 use bytes::Bytes;
 use mainstem_env::is_out_of_descriptors;
 use mainstem_journal::{AppendError as JournalError, Location};

@@ -2,9 +2,11 @@
 
 use super::METADATA_FILE;
 use super::state::State;
-use super::{PartitionLog, durability, index_file, segment_base};
+use super::{PartitionLog, segment_base};
+use crate::durability;
 use crate::error::{LogStartError, StorageError};
 use crate::formats::{epoch_checkpoint, names};
+use crate::views::index_file;
 use mainstem_env::OpenOptions;
 use mainstem_journal::Location;
 use mainstem_types::Offset;
@@ -76,7 +78,7 @@ impl PartitionLog {
     }
 
     /// Who is told of a new durable end. One listener a log; the last one set counts.
-    pub fn set_durable_listener(&self, listener: super::DurableListener) {
+    pub fn set_durable_listener(&self, listener: durability::DurableListener) {
         self.durability.set_listener(listener);
     }
 

@@ -21,14 +21,15 @@ use std::path::PathBuf;
 use mainstem_record::{BatchView, Batches};
 use mainstem_types::{Offset, TimestampMs};
 
-use super::{PartitionLog, ReadChunk, ReadRequest, Reading};
+use super::PartitionLog;
 use crate::config::KeyIndexing;
 use crate::error::{ReadError, StorageError};
 use crate::formats::key_index::{continue_hash, stored_hash};
 use crate::formats::key_index_state::{self, KeyIndexState};
-use crate::group_log::inspect::{inspect, topic_hash};
-use crate::group_log::key_index::{KeyIndex, Size};
 use crate::key_query::{COMPARED_MAX, Candidate, FindByKeyError, FoundByKey, KeyMatches, KeyQuery};
+use crate::log_types::{ReadChunk, ReadRequest, Reading};
+use crate::views::inspect::{inspect, topic_hash};
+use crate::views::key_index::{KeyIndex, Size};
 
 const FOLDER: &str = "key-index";
 /// Tests go through several files with little data.

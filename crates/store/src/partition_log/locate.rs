@@ -4,12 +4,13 @@ use std::io;
 
 use super::checked::Region;
 use super::headers::{self, Step, Walked};
-use super::index_file::IndexEntry;
 use super::look::{Disk, Look};
-use super::{PartitionLog, index_file, segment_base};
+use super::{PartitionLog, segment_base};
 use crate::error::{ReadError, StorageError};
 use crate::formats::names;
 use crate::formats::offset_index::OffsetIndexEntry;
+use crate::views::index_file;
+use crate::views::index_file::IndexEntry;
 use mainstem_journal::Location;
 use mainstem_record::{BatchHeader, HEADER_SIZE};
 use mainstem_types::Offset;

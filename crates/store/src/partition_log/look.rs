@@ -9,10 +9,11 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use super::index_cache::OpenIndex;
-use super::{PartitionLog, index_file, segment_base};
+use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
 use crate::formats::names;
+use crate::views::index_cache::OpenIndex;
+use crate::views::index_file;
 use mainstem_env::{File, FileSlice, Residency};
 use mainstem_journal::Location;
 use mainstem_types::Offset;

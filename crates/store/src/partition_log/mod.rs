@@ -10,18 +10,13 @@ pub(crate) mod active_index;
 mod append;
 mod checked;
 mod damage;
-pub(crate) mod durability;
-pub(crate) mod epochs;
 mod flush;
 mod headers;
-pub(crate) mod index_cache;
-pub(crate) mod index_file;
 mod keys;
 mod listing;
 mod locate;
 mod look;
 mod open;
-pub(crate) mod producers;
 mod read;
 mod replace;
 mod replicated;
@@ -29,30 +24,26 @@ mod retention;
 mod roll;
 mod scanner;
 mod sealed;
+mod segment_file;
 mod snapshots;
 mod state;
 mod time_lookup;
 mod truncate;
-mod types;
-mod views;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use durability::DurableListener;
 pub(crate) use flush::CheckpointEntry;
+pub(crate) use open::METADATA_FILE;
 pub use open::OpenFacts;
-pub(crate) use open::{METADATA_FILE, io_error};
 pub(crate) use replace::Replacement;
 pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};
-pub use types::*;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use durability::Durability;
 use mainstem_env::Fs;
 use mainstem_journal::{Journal, JournalOptions};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
@@ -60,10 +51,13 @@ use parking_lot::Mutex;
 use state::State;
 
 use crate::config::{self, LogConfig};
+use crate::durability::{self, Durability};
 use crate::error::StorageError;
 use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::names;
+use crate::log_types::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
 use crate::store_env::StoreEnv;
+use crate::views::producers;
 
 /// One partition of one topic. See the crate documentation for what is guaranteed.
 #[derive(Debug)]
@@ -291,7 +285,7 @@ impl PartitionLog {
         self.fail(action, path, error)
     }
 
-    /// An error of a sync ends the log: what was written may be lost, and a second sync would not tell. Only a file that
+    /// An error of a sync ends the log: what was written may be lost, and a second sync would not tell. A file that
     /// could not be opened for want of a descriptor is synced later.
     fn sync_error(&self, path: &Path, error: std::io::Error) -> StorageError {
         if mainstem_env::is_out_of_descriptors(&error) {

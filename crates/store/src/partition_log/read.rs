@@ -4,9 +4,9 @@ use super::checked::{Region, Survey};
 use super::headers::Step;
 use super::locate::Span;
 use super::look::{Disk, Look};
-use super::types::{ReadChunk, ReadRequest, Reading};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
+use crate::log_types::{ReadChunk, ReadRequest, Reading};
 use mainstem_journal::Location;
 use mainstem_types::Offset;
 

@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use super::state::State;
-use super::types::RetentionOutcome;
-use super::{PartitionLog, durability, index_file, listing, segment_base};
+use super::{PartitionLog, listing, segment_base};
+use crate::durability;
 use crate::error::StorageError;
 use crate::formats::names;
 use crate::formats::time_index::TimeIndexEntry;
+use crate::log_types::RetentionOutcome;
 use crate::removal::Removal;
+use crate::views::index_file;
 use mainstem_journal::DeleteError;
 use mainstem_types::{Offset, TimestampMs};
 

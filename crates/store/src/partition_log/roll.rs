@@ -3,13 +3,15 @@
 use super::active_index::ActiveIndex;
 use super::headers;
 use super::look::Disk;
+use super::segment_file::random_below;
 use super::state::{SegmentView, State};
-use super::views::random_below;
-use super::{PartitionLog, durability, index_file, segment_base};
+use super::{PartitionLog, segment_base};
 use crate::config::LogConfig;
+use crate::durability;
 use crate::error::{AppendError, StorageError};
 use crate::formats::names;
 use crate::formats::transaction_index::AbortedTransaction;
+use crate::views::index_file;
 use mainstem_env::{Fs, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
 use mainstem_journal::{Location, RollError};
 use mainstem_record::{BatchHeader, HEADER_SIZE};

@@ -4,12 +4,12 @@ use std::io;
 use std::path::Path;
 
 use super::active_index::ActiveIndex;
-use super::epochs::Epochs;
-use super::index_file;
-use super::producers::Producers;
 use crate::formats::names;
 use crate::formats::transaction_index::{self, AbortedTransaction};
 use crate::prepare::marker_of;
+use crate::views::epochs::Epochs;
+use crate::views::index_file;
+use crate::views::producers::Producers;
 use mainstem_env::Fs;
 use mainstem_journal::{EntryScanner, Location, Scan};
 use mainstem_record::{BatchHeader, BatchView, FramingError};

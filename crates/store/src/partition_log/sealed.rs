@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::look::Disk;
-use super::producers::Producer;
 use super::{PartitionLog, segment_base};
 use crate::compaction::CompactError;
 use crate::error::{ReadError, StorageError};
 use crate::formats::names;
+use crate::views::producers::Producer;
 use mainstem_env::File;
 use mainstem_journal::{Location, ReadError as JournalError};
 use mainstem_types::{Offset, ProducerEpoch, ProducerId};

@@ -16,13 +16,14 @@ use std::io;
 use std::path::Path;
 
 use super::listing::{self, Listing};
-use super::producers::Producers;
+use super::segment_file::SegmentFile;
 use super::state::State;
-use super::views::SegmentFile;
-use super::{PartitionLog, index_file, segment_base};
+use super::{PartitionLog, segment_base};
 use crate::error::{OpenError, StorageError};
 use crate::formats::{names, producer_snapshot};
 use crate::small_file;
+use crate::views::index_file;
+use crate::views::producers::Producers;
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_types::Offset;
 
@@ -59,7 +60,7 @@ impl Snapshots {
             let useful = of_segment || Some(*offset) == snapshots.newest || Some(*offset) == found.used;
             if *offset > found.end || !useful {
                 let path = file(folder, *offset);
-                listing::remove_if_present(fs, &path).map_err(super::io_error(&path))?;
+                listing::remove_if_present(fs, &path).map_err(crate::error::io_error(&path))?;
                 above_end |= *offset > found.end;
                 continue;
             }
@@ -72,7 +73,7 @@ impl Snapshots {
         }
         if above_end {
             // Other batches will have these offsets: what a power cut brings back must not speak of them.
-            fs.sync_dir(folder).map_err(super::io_error(folder))?;
+            fs.sync_dir(folder).map_err(crate::error::io_error(folder))?;
         }
         Ok(snapshots)
     }

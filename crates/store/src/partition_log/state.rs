@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::active_index::ActiveIndex;
-use super::epochs::Epochs;
 use super::flush::CheckpointEntry;
-use super::producers::Producers;
 use super::snapshots::Snapshots;
+use crate::views::epochs::Epochs;
+use crate::views::producers::Producers;
 use mainstem_types::{LeaderEpoch, Offset};
 
 /// Positions of batches that were appended last, for readers that follow the end.

@@ -1,15 +1,16 @@
 //! Cutting the end of a log, and beginning anew: for replication.
 
 use super::active_index::ActiveIndex;
-use super::producers::Producers;
+use super::segment_file::SegmentFile;
 use super::snapshots::Snapshots;
 use super::state::{SegmentView, State};
-use super::views::SegmentFile;
-use super::{PartitionLog, index_file, listing, segment_base};
+use super::{PartitionLog, listing, segment_base};
 use crate::error::StorageError;
 use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::time_index::TimeIndexEntry;
 use crate::formats::{names, transaction_index};
+use crate::views::index_file;
+use crate::views::producers::Producers;
 use mainstem_env::{File, OpenOptions};
 use mainstem_journal::Location;
 use mainstem_types::Offset;

@@ -18,8 +18,9 @@ use mainstem_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use super::*;
 use crate::config::LogConfig;
+use crate::log_types::{AppendContext, Origin, ReadRequest};
+use crate::partition_log::PartitionLog;
 use crate::partition_log::tests::{NOW, bytes_of, client};
-use crate::partition_log::{AppendContext, Origin, PartitionLog, ReadRequest};
 
 /// Offset, key, value.
 pub(super) type Kept = (i64, String, Option<String>);

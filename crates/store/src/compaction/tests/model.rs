@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::log_types::ProducerSummary;
+use crate::partition_log::OpenFacts;
 use crate::partition_log::tests::{create, open};
-use crate::partition_log::{OpenFacts, ProducerSummary};
 use mainstem_env::{CrashPolicy, MemFs};
 use proptest::prelude::*;
 

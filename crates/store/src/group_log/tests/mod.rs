@@ -16,7 +16,7 @@ mod unit;
 use super::*;
 use crate::KeyQuery;
 use crate::config::KeyIndexing;
-use crate::partition_log::{AppendContext, Appended, Origin, ReadChunk, ReadRequest, Reading};
+use crate::log_types::{AppendContext, Appended, Origin, ReadChunk, ReadRequest, Reading};
 use bytes::Bytes;
 use mainstem_env::{ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches, Codec, Record, RecordHeader};

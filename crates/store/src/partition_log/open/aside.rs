@@ -2,8 +2,9 @@
 
 use std::io;
 
-use super::{Opening, io_error};
+use super::Opening;
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::names;
 use crate::partition_log::headers;
 use crate::partition_log::listing::Listing;

@@ -3,15 +3,16 @@
 
 use std::path::Path;
 
-use super::{METADATA_FILE, Opening, io_error};
+use super::{METADATA_FILE, Opening};
 use crate::error::OpenError;
+use crate::error::io_error;
 use crate::formats::{names, partition_metadata, transaction_index};
 use crate::partition_log::active_index::ActiveIndex;
-use crate::partition_log::epochs::Epochs;
 use crate::partition_log::listing::remove_if_present;
-use crate::partition_log::producers::Producers;
 use crate::partition_log::{segment_base, snapshots};
 use crate::small_file::{self, Loaded};
+use crate::views::epochs::Epochs;
+use crate::views::producers::Producers;
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, Location, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};

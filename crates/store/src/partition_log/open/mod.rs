@@ -8,23 +8,23 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::config::LogConfig;
-use crate::error::OpenError;
+use crate::durability::Durability;
+use crate::error::{OpenError, io_error};
 use crate::formats::{epoch_checkpoint, names, partition_metadata};
+use crate::log_types::LogRecovery;
 use crate::partition_log::active_index::ActiveIndex;
 use crate::partition_log::checked::Checked;
-use crate::partition_log::durability::Durability;
-use crate::partition_log::epochs::Epochs;
 use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
 use crate::partition_log::listing::Listing;
-use crate::partition_log::producers::Producers;
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
+use crate::partition_log::segment_file::{SegmentEnd, SegmentFile, random_below};
 use crate::partition_log::snapshots::{Found, Snapshots};
 use crate::partition_log::state::{SegmentView, State};
-use crate::partition_log::types::LogRecovery;
-use crate::partition_log::views::{SegmentEnd, SegmentFile, random_below};
 use crate::partition_log::{PartitionLog, journal_options};
 use crate::small_file::{self, Loaded};
 use crate::store_env::StoreEnv;
+use crate::views::epochs::Epochs;
+use crate::views::producers::Producers;
 use arc_swap::ArcSwap;
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, OpenError as JournalError, RecoverFrom};
@@ -386,9 +386,4 @@ fn holds_data(fs: &dyn Fs, folder: &Path) -> io::Result<bool> {
         [base] if *base == Offset::ZERO => Ok(fs.metadata(&first)?.is_some_and(|metadata| metadata.len > 0)),
         _ => Ok(true),
     }
-}
-
-pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError {
-    let path = path.to_owned();
-    move |error| OpenError::Io { path, error }
 }

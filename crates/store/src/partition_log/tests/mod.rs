@@ -13,6 +13,7 @@ mod time;
 mod truncate;
 
 use super::*;
+pub(crate) use crate::log_types::*;
 use bytes::Bytes;
 use mainstem_env::{Clock, ManualClock, MemFs, SeededRng};
 use mainstem_record::{BatchBuilder, Batches, Codec, Record};

@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 
 use super::active_index::{ActiveIndex, IndexTail};
-use super::epochs::Epochs;
 use super::headers::{self, Step, Walked};
-use super::index_file;
-use super::producers::Producers;
 use crate::formats::names;
 use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::time_index::TimeIndexEntry;
+use crate::views::epochs::Epochs;
+use crate::views::index_file;
+use crate::views::producers::Producers;
 use mainstem_env::{File, Fs, Rng};
 use mainstem_record::{BatchHeader, BatchView};
 use mainstem_types::Offset;
