@@ -430,12 +430,22 @@ fn a_new_topic_takes_the_role_of_its_group() {
     assert!(node.partitions().iter().all(|partition| partition.leader_epoch() == LeaderEpoch(102)));
 }
 
+/// Also where an assertion fails: the scope waits for its threads.
+struct StopAtEnd<'s>(&'s AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Appends of several threads while the in-sync set grows and shrinks, and a follower copies.
 #[test]
 fn no_wait_is_missed_while_the_in_sync_set_changes_under_appends() {
     let (leader, follower) = (Node::new(1), Node::new(2));
     let stop = AtomicBool::new(false);
     let mut waits: Vec<Commit> = std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         let appends = (0..3).map(|thread| {
             let leader = &leader;
             scope.spawn(move || {
@@ -455,9 +465,7 @@ fn no_wait_is_missed_while_the_in_sync_set_changes_under_appends() {
             let in_sync: &[i32] = if turn % 2 == 0 { &[1, 2] } else { &[1] };
             leader.elect(1, 100, in_sync);
         }
-        let waits = appends.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-        stop.store(true, Ordering::SeqCst);
-        waits
+        appends.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     leader.elect(1, 100, &[1, 2]);
     follower.follow(&leader, 100);
@@ -465,4 +473,41 @@ fn no_wait_is_missed_while_the_in_sync_set_changes_under_appends() {
     let ends = leader.ends();
     assert_eq!((leader.high_watermarks(), ends[0] + ends[1]), (ends.clone(), 900));
     assert_eq!(follower.ends(), ends);
+}
+
+/// When another replica begins to count, an append that is under way is either below what the group calls committed, or
+/// waits for that replica.
+#[test]
+fn nothing_is_committed_above_the_committed_position_when_a_second_replica_begins_to_count() {
+    let leader = Node::new(1);
+    let (unit, stop) = (leader.unit(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        let threads = (0..2).map(|index| {
+            let (leader, stop) = (&leader, &stop);
+            scope.spawn(move || {
+                let partition = Arc::clone(&leader.partitions()[index]);
+                while !stop.load(Ordering::SeqCst) {
+                    append(&partition, "value").unwrap();
+                }
+            })
+        });
+        let _threads: Vec<_> = threads.collect();
+        let mut from = unit.log().start_position();
+        let mut ends = [Offset(0); 2];
+        for _ in 0..100 {
+            leader.elect(1, 100, &[1]);
+            leader.elect(1, 100, &[1, 2]);
+            let committed = unit.log().high_watermark();
+            assert_ne!(committed, Position::MAX);
+            let batches = unit.log().batches_from(from).unwrap();
+            for batch in batches.iter().filter(|batch| batch.end <= committed) {
+                ends[batch.partition.0 as usize] = batch.next_offset;
+                from = batch.end;
+            }
+            for (partition, end) in leader.partitions().iter().zip(ends) {
+                assert!(partition.high_watermark() <= end, "{} > {end}", partition.high_watermark());
+            }
+        }
+    });
 }
