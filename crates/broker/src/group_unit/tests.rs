@@ -300,6 +300,30 @@ fn a_follower_cuts_what_its_leader_does_not_have_and_a_crash_brings_nothing_back
 }
 
 #[test]
+fn what_was_cut_is_not_called_committed_by_what_comes_in_its_place() {
+    let (old, new) = (Node::new(1), Node::new(2));
+    old.append("both");
+    new.follow(&old, 100);
+    old.append("old alone");
+    old.append("old alone, again");
+    for node in [&old, &new] {
+        node.elect(2, 101, &[1, 2]);
+    }
+    // Its first entry reaches over all that is cut.
+    let long = "new".repeat(1000);
+    [long.as_str(), "short"].iter().for_each(|value| _ = new.append(value));
+    let first = &old.partitions()[0];
+    while first.log().log_end() < Offset(3) || first.log().epoch_for_offset(Offset(2)) != Some(LeaderEpoch(101)) {
+        assert!(old.fetch_once(&new, 101, 1).unwrap());
+    }
+    // The ends of the log are looked at again.
+    first.set_config(first.log().config());
+    assert_eq!(first.high_watermark(), Offset(2), "the leader has not heard yet that the last one came");
+    old.follow(&new, 101);
+    assert_eq!(first.high_watermark(), Offset(3));
+}
+
+#[test]
 fn who_led_without_writing_takes_what_an_earlier_leader_wrote() {
     let (old, new) = (Node::new(1), Node::new(2));
     old.append("both");
