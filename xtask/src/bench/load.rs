@@ -6,9 +6,12 @@ use crate::command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
+use std::time::Instant;
 
 /// Bytes of a record that is no small one.
 const RECORD_BYTES: u64 = 1024;
+/// Partitions of one request that creates some.
+const CREATED_AT_ONCE: u32 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
@@ -18,6 +21,8 @@ enum Load {
     Consume { consumers: u32 },
     /// One producer at a rate, one consumer.
     Latency { records_per_second: u32 },
+    /// Topics, one request each, one after the other.
+    Create { topics: u32, partitions: u32 },
 }
 
 /// One line of the table.
@@ -36,6 +41,7 @@ pub struct Figures {
     pub mb_per_second: Option<f64>,
     pub ack_us: Option<[f64; 2]>,
     pub end_to_end_us: Option<[f64; 2]>,
+    pub seconds: Option<f64>,
 }
 
 impl Figures {
@@ -57,6 +63,7 @@ impl Figures {
             mb_per_second: document["mb_per_second"].as_f64(),
             ack_us: latency("ack_latency"),
             end_to_end_us: latency("end_to_end_latency"),
+            seconds: None,
         })
     }
 }
@@ -69,6 +76,9 @@ impl Row {
         };
         let consume = |name, consumers| Row { name, load: Load::Consume { consumers }, floor: Some(Work::Consume) };
         let latency = |name, records_per_second| Row { name, load: Load::Latency { records_per_second }, floor: None };
+        // A Kafka refuses a request of 10,000 partitions.
+        let create =
+            |name, topics| Row { name, load: Load::Create { topics, partitions: CREATED_AT_ONCE }, floor: None };
         vec![
             produce("produce 1 KiB", 1, RECORD_BYTES),
             produce("produce 1 KiB to two partitions", 2, RECORD_BYTES),
@@ -77,6 +87,8 @@ impl Row {
             consume("consume 1 KiB, two consumers", 2),
             latency("latency at 100/s", 100),
             latency("latency at 2,000/s", 2000),
+            create("create 1,000 partitions", 1),
+            create("create 10,000 partitions, 1,000 a request", 10),
         ]
     }
 
@@ -84,8 +96,15 @@ impl Row {
         matches!(self.load, Load::Latency { .. })
     }
 
+    pub fn is_creation(&self) -> bool {
+        matches!(self.load, Load::Create { .. })
+    }
+
     /// Runs the row once.
     pub fn run(&self, binary: &Path, broker: &Peer, options: &Options) -> Result<Figures> {
+        if let Load::Create { topics, partitions } = self.load {
+            return create(binary, broker, topics, partitions);
+        }
         let arguments = self.arguments(options.bytes(), options.seconds);
         let (address, pid) = (broker.address(), broker.pid().to_string());
         let mut all = vec!["bench"];
@@ -108,9 +127,29 @@ impl Row {
             Load::Latency { records_per_second } => {
                 format!("latency --rate {records_per_second} --size {RECORD_BYTES} --duration {seconds}s")
             }
+            Load::Create { .. } => String::new(),
         };
         line.split_whitespace().map(str::to_owned).collect()
     }
+}
+
+/// How long the broker takes to answer; deleting the topics afterwards does not count. The time that the command takes
+/// to start does, which is a few milliseconds a topic.
+fn create(binary: &Path, broker: &Peer, topics: u32, partitions: u32) -> Result<Figures> {
+    let (address, partitions) = (broker.address(), partitions.to_string());
+    let names: Vec<String> = (0..topics).map(|number| format!("created-{number}")).collect();
+    let topic = |arguments: &[&str]| {
+        let all = [&["topic"], arguments, &["--bootstrap-server", &address]].concat();
+        command::output(Path::new("."), &binary.to_string_lossy(), &all)
+    };
+    let begun = Instant::now();
+    for name in &names {
+        topic(&["create", name, "--partitions", &partitions])?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    topic(&[&["delete"], &all[..]].concat())?;
+    Ok(Figures { seconds: Some(seconds), ..Figures::default() })
 }
 
 #[cfg(test)]

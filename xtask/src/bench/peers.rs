@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const START_LIMIT: Duration = Duration::from_secs(180);
-const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// Of a Kafka that still removes the folders of tens of thousands of partitions.
+const STOP_LIMIT: Duration = Duration::from_secs(600);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// Linux counts a process's time in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -8,6 +8,7 @@ type Read = fn(&Figures) -> Option<f64>;
 /// The figures that a throughput row has.
 const OF_THROUGHPUT: [(&str, Read); 2] =
     [("broker's CPU, s/GB", |figures| figures.cpu_s_per_gb), ("MB/s", |figures| figures.mb_per_second)];
+const OF_CREATION: [(&str, Read); 1] = [("s", |figures| figures.seconds)];
 /// The figures that a latency row has.
 const OF_LATENCY: [(&str, Read); 4] = [
     ("ack p50, µs", |figures| figures.ack_us.map(|[p50, _]| p50)),
@@ -43,7 +44,11 @@ impl Table {
     }
 
     pub fn note(&mut self, row: &Row, of: &'static str, figures: Figures) {
-        let measures: &[(&str, Read)] = if row.is_latency() { &OF_LATENCY } else { &OF_THROUGHPUT };
+        let measures: &[(&str, Read)] = match row {
+            row if row.is_creation() => &OF_CREATION,
+            row if row.is_latency() => &OF_LATENCY,
+            _ => &OF_THROUGHPUT,
+        };
         for (measure, read) in measures {
             if let Some(value) = read(&figures) {
                 self.add(format!("{}: {measure}", row.name), of, value);
