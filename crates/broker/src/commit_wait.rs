@@ -4,11 +4,11 @@
 //! without waiters costs one relaxed load.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mainstem_types::Offset;
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// Why a record that a reply waits for is never committed, as far as this node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -9,10 +9,10 @@
 //! finds the same.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::sync::{AtomicI64, AtomicU64, AtomicUsize, Mutex, Ordering};
 
 /// One waiting fetch.
 #[derive(Debug)]

@@ -49,6 +49,7 @@ mod settings;
 mod space;
 mod start;
 mod stop;
+mod sync;
 mod topics;
 mod upkeep;
 

@@ -2,27 +2,15 @@
 //!
 //! A journal is in the queue at most once. One later sync serves all requests that arrive while a sync runs. The number
 //! of journals therefore bounds the queue, and one `fdatasync` serves all waiting requests (group commit).
-//!
-//! ```text
-//!            request                 thread takes it
-//!   IDLE ───────────────▶ QUEUED ───────────────────▶ RUNNING ──▶ IDLE
-//!                           ▲                           │ request
-//!                           └────── sync done ── RUNNING_AGAIN
-//! ```
+//! `flush_status.rs` has the states of a journal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
 use crate::{Journal, Location};
-
-pub(crate) const IDLE: u8 = 0;
-const QUEUED: u8 = 1;
-const RUNNING: u8 = 2;
-const RUNNING_AGAIN: u8 = 3;
 
 /// A few threads that sync journals. Dropping it ends them after the queue is empty.
 #[derive(Debug)]
@@ -61,7 +49,7 @@ impl Flusher {
         if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
             return true;
         }
-        if mark_requested(&journal.flush_status) {
+        if journal.flush_status.request() {
             self.shared.push(Arc::clone(journal));
         }
         false
@@ -110,9 +98,9 @@ impl Shared {
     }
 
     fn flush(&self, journal: &Arc<Journal>) {
-        journal.flush_status.store(RUNNING, Ordering::Release);
+        journal.flush_status.begin();
         flush_and_tell(journal);
-        if mark_done(&journal.flush_status) {
+        if journal.flush_status.done() {
             // No other thread is woken for it: this one looks at the queue next.
             self.queue.lock().journals.push_back(Arc::clone(journal));
         }
@@ -130,23 +118,3 @@ pub(crate) fn flush_and_tell(journal: &Journal) {
         }
     }
 }
-
-/// `true`: the caller has to put the journal into the queue.
-fn mark_requested(status: &AtomicU8) -> bool {
-    let next = |now| match now {
-        IDLE => Some(QUEUED),
-        RUNNING => Some(RUNNING_AGAIN),
-        _ => None,
-    };
-    status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
-}
-
-/// `true`: there was another request meanwhile; the caller has to put the journal into the queue again.
-fn mark_done(status: &AtomicU8) -> bool {
-    let next = |now| Some(if now == RUNNING_AGAIN { QUEUED } else { IDLE });
-    status.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(RUNNING_AGAIN)
-}
-
-#[cfg(test)]
-#[path = "flusher_tests.rs"]
-mod tests;

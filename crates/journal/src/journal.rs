@@ -6,12 +6,13 @@
 //! are bytes that are only in memory: a reader takes `state` and writes them first.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use mainstem_env::File;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use crate::flush_status::FlushStatus;
 use crate::next_segment::PreparedFiles;
 use crate::segment::Segment;
 use crate::tail_cache::TailCache;
@@ -38,7 +39,7 @@ pub struct Journal {
     pub(crate) failure: OnceLock<Arc<JournalFailure>>,
     pub(crate) observer: OnceLock<Weak<dyn DurabilityObserver>>,
     /// Where the journal stands in the queue of the [`crate::Flusher`].
-    pub(crate) flush_status: AtomicU8,
+    pub(crate) flush_status: FlushStatus,
     /// The files of the next segment were asked for.
     pub(crate) next_asked: AtomicBool,
     /// See [`Journal::names_are_durable`].
@@ -116,7 +117,7 @@ impl Journal {
             durable: Mutex::new(recovered.end.unwrap_or_default()),
             failure: OnceLock::new(),
             observer: OnceLock::new(),
-            flush_status: AtomicU8::new(crate::flusher::IDLE),
+            flush_status: FlushStatus::default(),
             next_asked: AtomicBool::new(false),
             names_durable: AtomicBool::new(true),
             tail: TailCache::default(),

@@ -32,6 +32,7 @@ pub mod formats;
 pub mod group_log;
 mod key_query;
 mod lazy_log;
+mod log_number;
 mod log_types;
 pub mod metadata_files;
 mod parallel;
@@ -41,6 +42,7 @@ pub mod rebuild;
 mod removal;
 mod small_file;
 mod store_env;
+mod sync;
 mod topic_log;
 mod views;
 

@@ -40,7 +40,6 @@ pub(crate) use replace::Replacement;
 pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -55,6 +54,7 @@ use crate::durability::{self, Durability};
 use crate::error::StorageError;
 use crate::formats::epoch_checkpoint::EpochEntry;
 use crate::formats::names;
+use crate::log_number::LogNumber;
 use crate::log_types::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
 use crate::store_env::StoreEnv;
 use crate::views::producers;
@@ -63,9 +63,7 @@ use crate::views::producers;
 #[derive(Debug)]
 pub struct PartitionLog {
     env: Arc<StoreEnv>,
-    /// Of this opening, in this process. Renewed when positions in the segments change their meaning: what was found
-    /// under an old number is not believed.
-    number: AtomicU64,
+    number: LogNumber,
     partition: TopicPartition,
     topic_id: Option<TopicId>,
     folder: PathBuf,
@@ -307,26 +305,19 @@ impl PartitionLog {
     }
 
     pub(crate) fn number(&self) -> u64 {
-        self.number.load(Ordering::Acquire)
+        self.number.get()
     }
 
-    /// Positions in the segments change their meaning. To be called with `state` locked, before they do: who begins to
-    /// look afterwards waits for the lock, and who began before finds another number at the end.
+    /// See [`LogNumber::renew`].
     fn renew_number(&self) {
-        let old = self.number.swap(self.env.next_log_number(), Ordering::AcqRel);
+        let old = self.number.renew(self.env.next_log_number());
         self.env.indexes.forget(old);
         self.hints.lock().clear();
     }
 
-    /// Looks again if the number was renewed meanwhile: what was found may be half old, half new.
+    /// See [`LogNumber::unmixed`].
     fn unmixed<R>(&self, look: impl Fn() -> R) -> R {
-        loop {
-            let number = self.number();
-            let found = look();
-            if self.number() == number {
-                return found;
-            }
-        }
+        self.number.unmixed(look)
     }
 }
 

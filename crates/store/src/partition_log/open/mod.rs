@@ -352,7 +352,7 @@ impl<'a> Opening<'a> {
         journal.set_observer(observer);
         let log = PartitionLog {
             env: Arc::clone(self.env),
-            number: self.env.next_log_number().into(),
+            number: crate::log_number::LogNumber::new(self.env.next_log_number()),
             partition: self.partition,
             topic_id: self.topic_id,
             folder: self.folder.to_owned(),

@@ -1,0 +1,3 @@
+//! Atomics and locks of the files that `mainstem-models` compiles with its own, to try many interleavings.
+
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
