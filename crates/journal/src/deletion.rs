@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mainstem_env::is_out_of_descriptors;
+
 use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
 use crate::segment::Segment;
 use crate::{DeleteError, Journal, Location, SegmentBase, TruncateError};
@@ -29,6 +31,13 @@ impl Journal {
         }
         let gone = self.take_before(keep);
         let mut report = DeletedSegments::default();
+        if !gone.is_empty()
+            && self.state.lock().deletion_unsynced
+            && let Err(error) = self.sync_deletion(keep)
+        {
+            self.put_back(&gone);
+            return Err(error);
+        }
         for (index, segment) in gone.iter().enumerate() {
             let path = self.path(segment.base);
             // Only counted; a file that cannot be asked is renamed all the same.
@@ -37,14 +46,24 @@ impl Journal {
                 self.put_back(&gone[index..]);
                 return Err(DeleteError::Rename { path, source });
             }
-            if let Err(source) = self.host.fs.sync_dir(&self.dir) {
-                // Which names a restart will find is unknown now; to delete more could leave a hole.
+            if let Err(error) = self.sync_deletion(segment.base) {
                 self.put_back(&gone[index + 1..]);
-                return Err(DeleteError::Failed(self.fail("sync of the directory", segment.base, source)));
+                return Err(error);
             }
             report.bases.push(segment.base);
         }
         Ok(report)
+    }
+
+    /// Makes a rename durable. After an error, which names a restart will find is unknown, and to delete more could
+    /// leave a hole: it ends the journal, unless no descriptor was left. Then the next deletion begins with this sync.
+    fn sync_deletion(&self, base: SegmentBase) -> Result<(), DeleteError> {
+        let synced = self.host.fs.sync_dir(&self.dir);
+        self.state.lock().deletion_unsynced = synced.is_err();
+        synced.map_err(|source| match is_out_of_descriptors(&source) {
+            true => DeleteError::Sync { path: self.dir.to_path_buf(), source },
+            false => DeleteError::Failed(self.fail("sync of the directory", base, source)),
+        })
     }
 
     fn take_before(&self, keep: SegmentBase) -> Vec<Arc<Segment>> {

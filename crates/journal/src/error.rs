@@ -82,6 +82,10 @@ pub type ScanError = ReadError;
 pub enum DeleteError {
     #[error("cannot rename journal file {} for deletion: {source}", path.display())]
     Rename { path: PathBuf, source: io::Error },
+    /// No file descriptor is left. The renamed segment is no part of the journal any more, but a crash may bring it
+    /// back.
+    #[error("cannot open directory {} to sync it: {source}; the next deletion tries again", path.display())]
+    Sync { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Failed(Arc<JournalFailure>),
     #[error("cannot remove journal file {}: {source}", path.display())]
@@ -106,9 +110,21 @@ pub enum ReplaceError {
     NotThere { dir: PathBuf, first: SegmentBase, next: SegmentBase },
 }
 
+/// Why a flush made nothing durable.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FlushError {
+    #[error("{0}")]
+    Failed(#[from] Arc<JournalFailure>),
+    /// No file descriptor is left. The journal goes on, and the next flush covers what this one did not.
+    #[error("cannot open {} to sync it: {source}; the next flush tries again", path.display())]
+    Open { path: PathBuf, source: Arc<io::Error> },
+}
+
 /// Why a journal was not closed cleanly: treat it as after a crash.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CloseError {
     #[error("{0}")]
     Failed(#[from] Arc<JournalFailure>),
+    #[error("{0}")]
+    Flush(#[from] FlushError),
 }

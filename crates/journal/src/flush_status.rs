@@ -6,6 +6,7 @@
 //!                           ▲                           │ request
 //!                           └────────── done ─── RUNNING_AGAIN
 //! ```
+//! A journal for whose sync no file descriptor was left goes from RUNNING back to QUEUED.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -39,6 +40,11 @@ impl FlushStatus {
         let next = |now| Some(if now == RUNNING_AGAIN { QUEUED } else { IDLE });
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(RUNNING_AGAIN)
     }
+
+    /// Nothing was synced: the caller puts the journal into the queue again.
+    pub(crate) fn put_back(&self) {
+        self.0.store(QUEUED, Ordering::Release);
+    }
 }
 
 #[cfg(test)]
@@ -57,5 +63,8 @@ mod tests {
         status.begin();
         assert!(!status.done());
         assert!(status.request(), "it is idle");
+        status.begin();
+        status.put_back();
+        assert!(!status.request(), "it is in the queue");
     }
 }

@@ -6,11 +6,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Journal, Location};
+use crate::{FlushError, Journal, Location};
+
+/// How long a thread waits for another journal after it found no file descriptor left.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// A few threads that sync journals. Dropping it ends them after the queue is empty.
 #[derive(Debug)]
@@ -55,15 +59,20 @@ impl Flusher {
         false
     }
 
-    /// Runs what is queued on the calling thread and says how many journals that were.
+    /// Runs what is queued on the calling thread and says how many journals that were. Those for which no file
+    /// descriptor was left are not counted, and wait for the next call.
     pub fn run_pending(&self) -> usize {
-        let mut count = 0;
+        let (mut count, mut unsynced) = (0, VecDeque::new());
         loop {
             let next = self.shared.queue.lock().journals.pop_front();
-            let Some(journal) = next else { return count };
-            self.shared.flush(&journal);
-            count += 1;
+            let Some(journal) = next else { break };
+            match self.shared.flush(&journal) {
+                true => count += 1,
+                false => unsynced.push_back(journal),
+            }
         }
+        self.shared.queue.lock().journals.append(&mut unsynced);
+        count
     }
 }
 
@@ -93,28 +102,49 @@ impl Shared {
                 }
             };
             drop(queue);
-            self.flush(&journal);
+            if !self.flush(&journal) {
+                self.queue_again(journal);
+            }
         }
     }
 
-    fn flush(&self, journal: &Arc<Journal>) {
+    /// No file descriptor was left for the journal. It is tried once more at the end, not for ever.
+    fn queue_again(&self, journal: Arc<Journal>) {
+        let mut queue = self.queue.lock();
+        if !queue.stopping {
+            queue.journals.push_back(journal);
+            self.wake.wait_for(&mut queue, RETRY_AFTER);
+        }
+    }
+
+    /// `false`: no file descriptor was left, and the journal belongs into the queue again.
+    fn flush(&self, journal: &Arc<Journal>) -> bool {
         journal.flush_status.begin();
-        flush_and_tell(journal);
+        if !flush_and_tell(journal) {
+            journal.flush_status.put_back();
+            return false;
+        }
         if journal.flush_status.done() {
             // No other thread is woken for it: this one looks at the queue next.
             self.queue.lock().journals.push_back(Arc::clone(journal));
         }
+        true
     }
 }
 
-/// Flushes on this thread, and tells the journal's observer.
-pub(crate) fn flush_and_tell(journal: &Journal) {
+/// Flushes on this thread, and tells the journal's observer. `false`: no file descriptor was left. Nobody is told, and
+/// whoever asked still waits for a flush.
+pub(crate) fn flush_and_tell(journal: &Journal) -> bool {
     let result = journal.flush();
+    if let Err(FlushError::Open { .. }) = &result {
+        return false;
+    }
     if let Some(observer) = journal.observer.get().and_then(|observer| observer.upgrade()) {
         match result {
             Ok(Some(up_to)) => observer.on_durable(up_to),
-            Ok(None) => {}
-            Err(failure) => observer.on_failed(&failure),
+            Err(FlushError::Failed(failure)) => observer.on_failed(&failure),
+            Ok(None) | Err(FlushError::Open { .. }) => {}
         }
     }
+    true
 }

@@ -42,6 +42,8 @@ pub struct Journal {
     pub(crate) flush_status: FlushStatus,
     /// The files of the next segment were asked for.
     pub(crate) next_asked: AtomicBool,
+    /// No descriptor was left for the last sync, which was said.
+    pub(crate) sync_waits: AtomicBool,
     /// See [`Journal::names_are_durable`].
     pub(crate) names_durable: AtomicBool,
     pub(crate) tail: TailCache,
@@ -70,6 +72,8 @@ pub(crate) struct AppendState {
     pub(crate) prepared: Option<PreparedFiles>,
     /// What of the active segment is in memory alone. Absent until the first append to memory.
     pub(crate) unwritten: Option<Box<Unwritten>>,
+    /// No descriptor was left to sync the directory after a segment was renamed for deletion.
+    pub(crate) deletion_unsynced: bool,
     /// Renamed for deletion, to be unlinked by [`Journal::remove_deleted`].
     pub(crate) deleted: Vec<PathBuf>,
 }
@@ -104,6 +108,7 @@ impl Journal {
             closed: false,
             prepared: None,
             unwritten: None,
+            deletion_unsynced: false,
             deleted: Vec::new(),
         };
         let journal = Journal {
@@ -119,6 +124,7 @@ impl Journal {
             observer: OnceLock::new(),
             flush_status: FlushStatus::default(),
             next_asked: AtomicBool::new(false),
+            sync_waits: AtomicBool::new(false),
             names_durable: AtomicBool::new(true),
             tail: TailCache::default(),
         };
@@ -180,18 +186,16 @@ impl Journal {
     }
 
     /// The owner has synced the file system since [`Journal::begin_close`]: everything is durable.
-    pub fn note_synced(&self) -> Result<(), Arc<JournalFailure>> {
+    pub fn note_synced(&self) -> Result<(), CloseError> {
         let _order = self.flush_order.lock();
         let mut state = self.state.lock();
         let Some(end) = state.end.filter(|_| state.closed && self.failure().is_none()) else { return Ok(()) };
         state.dir_dirty = false;
         state.new_files = &[];
         for segment in self.segments.read().iter().filter(|segment| segment.take_unsynced()) {
-            let full_len = segment.known_len().filter(|_| segment.base < end.segment);
-            let released = full_len.map_or(Ok(()), |len| {
-                self.open_file(segment).and_then(|file| self.release_reserved(segment, file.as_ref(), len))
-            });
-            released.map_err(|source| self.fail("releasing space", segment.base, source))?;
+            if let Some(len) = segment.known_len().filter(|_| segment.base < end.segment) {
+                self.release_reserved_of(segment, len)?;
+            }
         }
         let mut durable = self.durable.lock();
         *durable = end.max(*durable);
@@ -207,13 +211,20 @@ impl Journal {
         let durable = self.flush()?;
         let state = self.state.lock();
         if let (Some(segment), Some(end)) = (&state.active, state.end) {
-            let file = self.open_file(segment);
-            file.and_then(|file| self.release_reserved(segment, file.as_ref(), end.position))
-                .map_err(|source| self.fail("releasing space", end.segment, source))?;
+            self.release_reserved_of(segment, end.position)?;
         }
         drop(state);
         self.release_idle();
         Ok(durable)
+    }
+
+    fn release_reserved_of(&self, segment: &Arc<Segment>, len: u64) -> Result<(), CloseError> {
+        if !segment.reserved.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let file = self.open_for_sync(segment)?;
+        let released = self.release_reserved(segment, file.as_ref(), len);
+        Ok(released.map_err(|source| self.fail("releasing space", segment.base, source))?)
     }
 
     /// Lets go of what an idle journal can do without: the tail cache, and open files whose bytes are durable.

@@ -95,8 +95,8 @@ mod writeback;
 pub use budget::MemoryBudget;
 pub use deletion::DeletedSegments;
 pub use error::{
-    AppendError, CloseError, DeleteError, JournalFailure, OpenError, ReadError, ReplaceError, RollError, ScanError,
-    TruncateError,
+    AppendError, CloseError, DeleteError, FlushError, JournalFailure, OpenError, ReadError, ReplaceError, RollError,
+    ScanError, TruncateError,
 };
 pub use flush::DurabilityObserver;
 pub use flusher::Flusher;

@@ -123,8 +123,9 @@ impl Journal {
             }
         }
         if !self.names_are_durable() {
-            // A later segment may not be there without the first one.
-            crate::flusher::flush_and_tell(self);
+            // A later segment may not be there without the first one. Where no descriptor is left, the roll sees that
+            // the names are not durable.
+            let _ = crate::flusher::flush_and_tell(self);
         }
         let create = |suffix: &str| self.host.fs.open(&self.prepared_path(suffix), &OpenOptions::create_empty());
         if create(self.suffix).is_err() {

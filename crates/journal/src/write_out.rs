@@ -127,7 +127,14 @@ fn serve(journal: &Journal) -> bool {
     drop(state);
     match outcome {
         // Whoever asked was left waiting because the disk was full; nobody asks again.
-        Ok(()) if flush_waits => crate::flusher::flush_and_tell(journal),
+        Ok(()) if flush_waits => {
+            // No descriptor was left for the sync: that is tried again, too.
+            if !crate::flusher::flush_and_tell(journal)
+                && let Some(unwritten) = &mut journal.state.lock().unwritten
+            {
+                unwritten.flush_waits = true;
+            }
+        }
         Ok(()) => {}
         Err(AppendError::Failed(failure)) => {
             let (dir, lost) = (journal.dir.display(), journal.unwritten_bytes());

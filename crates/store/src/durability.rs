@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::config;
 use crate::error::StorageError;
-use mainstem_journal::{DurabilityObserver, Journal, JournalFailure, Location};
+use mainstem_journal::{DurabilityObserver, FlushError, Journal, JournalFailure, Location};
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
@@ -169,4 +169,14 @@ pub(crate) fn storage_error(failure: &JournalFailure) -> StorageError {
     let path: PathBuf = failure.dir.join(format!("{}{}", failure.segment, crate::formats::names::LOG));
     let error = std::io::Error::new(failure.source.kind(), failure.source.to_string());
     StorageError { action: failure.operation, path, error: Arc::new(error) }
+}
+
+/// As [`storage_error`], for a flush. Where no file descriptor is left, that is an error that ends nothing.
+pub(crate) fn flush_error(error: &FlushError) -> StorageError {
+    match error {
+        FlushError::Failed(failure) => storage_error(failure),
+        FlushError::Open { path, source } => {
+            StorageError { action: "open", path: path.clone(), error: Arc::clone(source) }
+        }
+    }
 }

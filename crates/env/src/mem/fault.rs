@@ -46,7 +46,7 @@ pub enum FaultAction {
     Io,
     /// ENOSPC.
     NoSpace,
-    /// EMFILE.
+    /// EMFILE. A directory that cannot be opened for its sync loses nothing.
     NoDescriptor,
     /// EINTR.
     Interrupted,

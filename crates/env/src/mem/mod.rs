@@ -14,7 +14,7 @@ use std::sync::Arc;
 use mainstem_types::TimestampMs;
 use parking_lot::Mutex;
 
-use crate::{Clock, DirEntry, File, Fs, ManualClock, Metadata, OpenOptions};
+use crate::{Clock, DirEntry, File, Fs, ManualClock, Metadata, OpenOptions, is_out_of_descriptors};
 
 mod contents;
 mod crash;
@@ -228,8 +228,8 @@ impl Fs for MemFs {
         let mut directory = directory.lock();
         match gate {
             Ok(_) => directory.sync(),
-            // As with a file: what a failed sync did not write is never written.
-            Err(error) if !is_stopped(&error) => {
+            // As with a file: what a failed sync did not write is never written, unless the directory was not opened.
+            Err(error) if !is_stopped(&error) && !is_out_of_descriptors(&error) => {
                 directory.pending.clear();
                 return Err(error);
             }

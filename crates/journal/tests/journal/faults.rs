@@ -1,6 +1,6 @@
 //! Every IO call fails once.
 
-use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs};
+use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs, OpKind};
 
 use crate::crash::{SCRIPTS, run_until, script};
 use crate::support::{Oracle, Rig, Step, open};
@@ -61,6 +61,17 @@ fn every_call_fails_once_with_eio() {
 #[test]
 fn every_call_fails_once_with_enospc() {
     SCRIPTS.into_iter().for_each(|script| assert!(fail_every_call(script, FaultAction::NoSpace) > 100));
+}
+
+#[test]
+fn every_opening_fails_once_with_emfile() {
+    for kind in [OpKind::Open, OpKind::SyncDir] {
+        for script in SCRIPTS {
+            let met = |nth| run_with(script, Fault::of(kind, nth).with(FaultAction::NoDescriptor)).1;
+            let calls = (1..).take_while(|nth| met(*nth)).count();
+            assert!(calls > 5, "{calls} calls of {kind:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
-use mainstem_env::{CrashPolicy, Fault, Fs, ManualClock, MemFs, OpKind, RealClock, RealFs};
+use mainstem_env::{CrashPolicy, Fault, FaultAction, Fs, ManualClock, MemFs, OpKind, RealClock, RealFs};
 use mainstem_journal::{
-    DurabilityObserver, Flusher, Journal, JournalFailure, JournalHost, Location, RecoverFrom, SegmentBase,
+    DurabilityObserver, FlushError, Flusher, Journal, JournalFailure, JournalHost, Location, RecoverFrom, SegmentBase,
 };
 
 use crate::gate::{Gate, GatedFs};
@@ -57,8 +57,11 @@ impl Waiters {
 }
 
 fn journal_on(fs: Arc<dyn Fs>, dir: &Path) -> (Arc<Journal>, Arc<Waiters>) {
-    let host = Arc::new(JournalHost::new(fs, Arc::new(ManualClock::default()), 0));
-    let (journal, _) = Journal::open(&host, dir, options(), RecoverFrom::Start, &mut Entries::default()).unwrap();
+    journal_of(&Arc::new(JournalHost::new(fs, Arc::new(ManualClock::default()), 0)), dir)
+}
+
+fn journal_of(host: &Arc<JournalHost>, dir: &Path) -> (Arc<Journal>, Arc<Waiters>) {
+    let (journal, _) = Journal::open(host, dir, options(), RecoverFrom::Start, &mut Entries::default()).unwrap();
     let waiters = Arc::new(Waiters::default());
     let observer: Weak<Waiters> = Arc::downgrade(&waiters);
     journal.set_observer(observer);
@@ -131,6 +134,58 @@ fn appends_reads_and_rolls_go_on_while_a_sync_hangs() {
     gate.open();
     waiters.wait_for(last);
     assert!(gate.syncs() <= 3, "{} syncs: the hanging one, and one more that covers the rest", gate.syncs());
+}
+
+/// A journal with an entry that is not durable and whose file another journal had to be closed for.
+fn with_closed_file(fs: &MemFs) -> (Arc<Journal>, Arc<Waiters>, Location) {
+    let host = Arc::new(JournalHost::new(Arc::new(fs.clone()), Arc::new(ManualClock::default()), 0));
+    host.open_files.set_limit(1);
+    let (journal, waiters) = journal_of(&host, Path::new(DIR));
+    let last = append(&journal, 0);
+    append(&journal_of(&host, Path::new("/other")).0, 0);
+    (journal, waiters, last)
+}
+
+#[test]
+fn a_sync_without_a_descriptor_acknowledges_nothing_and_is_tried_again() {
+    for kind in [OpKind::Open, OpKind::SyncDir] {
+        let fs = MemFs::new();
+        let (journal, waiters, last) = with_closed_file(&fs);
+        let flusher = Flusher::new(0).unwrap();
+        fs.plan_fault(Fault::of(kind, 1).with(FaultAction::NoDescriptor).and_later());
+        assert!(!flusher.request(&journal, last));
+        for _ in 0..3 {
+            assert_eq!((flusher.run_pending(), waiters.calls()), (0, 0), "{kind:?}");
+            assert!(matches!(journal.flush(), Err(FlushError::Open { .. })), "{kind:?}");
+            assert_eq!(journal.durable(), Some(Location::default()), "{kind:?}");
+        }
+        assert!(fs.faults_met() >= 6 && journal.failure().is_none(), "{kind:?}");
+        fs.clear_faults();
+        let later = append(&journal, 1);
+        assert_eq!(flusher.run_pending(), 1, "whoever asked was not forgotten");
+        assert_eq!(waiters.news.lock().unwrap().durable, later, "{kind:?}");
+        assert_eq!(contents(&open(&fs.crash(CrashPolicy::Nothing)).unwrap().0).unwrap().1.len(), 2, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_flusher_itself_tries_again_when_there_is_a_descriptor_and_ends_when_there_is_none() {
+    let fs = MemFs::new();
+    let (journal, waiters, last) = with_closed_file(&fs);
+    let flusher = Flusher::new(1).unwrap();
+    for nth in 1..=3 {
+        fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor));
+    }
+    assert!(!flusher.request(&journal, last));
+    waiters.wait_for(last);
+    assert_eq!((fs.faults_met(), waiters.calls()), (3, 1));
+    // Dropped, it does not wait for a descriptor that never comes.
+    let last = append(&journal, 1);
+    journal.roll(SegmentBase(2)).unwrap();
+    fs.plan_fault(Fault::of(OpKind::SyncDir, 1).with(FaultAction::NoDescriptor).and_later());
+    assert!(!flusher.request(&journal, last));
+    drop(flusher);
+    assert_eq!(waiters.calls(), 1);
 }
 
 #[test]

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use super::commit_log::End;
 use super::queue_files::Unsynced;
 use super::time_marks::{self, GROUP_MARKS_MAX};
-use super::{GroupLog, GroupPartition};
+use super::{GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
 use crate::parallel;
+use mainstem_env::is_out_of_descriptors;
+use mainstem_journal::CloseError;
 use mainstem_types::Position;
 
 /// What the file says that was written last.
@@ -27,7 +29,8 @@ pub(super) struct Last {
 
 impl GroupLog {
     /// Makes everything durable and writes the checkpoint, unless it would say the same again. Syncs many files: call
-    /// it where nobody waits, about once a minute. A full disk is an error that ends nothing.
+    /// it where nobody waits, about once a minute. A full disk, or no file descriptor left, is an error that ends
+    /// nothing.
     pub fn checkpoint(&self) -> Result<(), StorageError> {
         match self.checkpoint_with(&mut self.checkpointing.lock()) {
             Err(_) if self.core.has_left() => Ok(()),
@@ -106,8 +109,7 @@ impl GroupLog {
                 }
                 // Its topic was deleted meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && partition.state.lock().closed => {}
-                // Also when the disk is full: what a failed sync left out, the next one does not know of.
-                Err(error) => return Err(self.core.fail("sync", &files.dir, error)),
+                Err(error) => return Err(self.sync_error(&files.dir, error)),
             }
         }
         // Each once, although many partitions share some.
@@ -115,7 +117,7 @@ impl GroupLog {
         for (dir, outcome) in dirs.iter().zip(parallel::map(&dirs, |dir| fs.sync_dir(dir))) {
             match outcome {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.core.fail("sync", dir, error));
+                    return Err(self.sync_error(dir, error));
                 }
                 _ => {}
             }
@@ -125,7 +127,16 @@ impl GroupLog {
         self.core.index.write(fs).map_err(|error| self.view_error("write", &dir, error))?;
         // The checkpoint says that the index has everything before it.
         self.add_missing_keys()?;
-        self.core.index.sync(fs).map_err(|error| self.core.fail("sync", &dir, error))
+        self.core.index.sync(fs).map_err(|error| self.sync_error(&dir, error))
+    }
+
+    /// An error of a sync ends the group, also when the disk is full: what a failed sync left out, the next one does
+    /// not know of. Where no descriptor was left to open a file, the next checkpoint syncs it.
+    pub(super) fn sync_error(&self, path: &Path, error: io::Error) -> StorageError {
+        match is_out_of_descriptors(&error) {
+            true => StorageError { action: "sync", path: path.to_owned(), error: Arc::new(error) },
+            false => self.core.fail("sync", path, error),
+        }
     }
 
     /// False: it says what it said before.
@@ -192,7 +203,8 @@ impl GroupLog {
         self.checkpoint_with(&mut last)?;
         match self.core.log.journal.close() {
             Ok(_) => Ok(()),
-            Err(mainstem_journal::CloseError::Failed(failure)) => Err(super::flush::storage_error(&failure)),
+            Err(CloseError::Failed(failure)) => Err(flush::storage_error(&failure)),
+            Err(CloseError::Flush(error)) => Err(flush::flush_error(&error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mainstem_journal::{DurabilityObserver, JournalFailure, Location};
+use mainstem_journal::{DurabilityObserver, FlushError, JournalFailure, Location};
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
@@ -71,9 +71,19 @@ pub(super) fn storage_error(failure: &JournalFailure) -> StorageError {
     StorageError { action: failure.operation, path, error: Arc::new(error) }
 }
 
+/// As [`storage_error`], for a flush.
+pub(super) fn flush_error(error: &FlushError) -> StorageError {
+    match error {
+        FlushError::Failed(failure) => storage_error(failure),
+        FlushError::Open { path, source } => {
+            StorageError { action: "open", path: path.clone(), error: Arc::clone(source) }
+        }
+    }
+}
+
 impl Core {
     /// Syncs the commit log on this thread; gives up to where it is durable. Where the disk is too full for what is in
-    /// memory alone, that is an error that ends nothing.
+    /// memory alone, or no file descriptor is left, that is an error that ends nothing.
     pub(super) fn flush(&self) -> Result<Option<Location>, StorageError> {
         self.check_alive()?;
         let end = self.log.journal.end();
@@ -86,9 +96,13 @@ impl Core {
                 }
                 Ok(up_to)
             }
-            Err(failure) => {
-                let error = storage_error(&failure);
-                self.waiting.tell_all(&error);
+            Err(failed) => {
+                let error = flush_error(&failed);
+                match failed {
+                    FlushError::Failed(_) => self.waiting.tell_all(&error),
+                    // For others who wait for the sync.
+                    FlushError::Open { .. } => end.into_iter().for_each(|end| self.ask_flusher(end)),
+                }
                 Err(error)
             }
         }

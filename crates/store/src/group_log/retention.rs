@@ -207,6 +207,7 @@ impl GroupLog {
     fn delete_failed(&self, error: DeleteError) -> StorageError {
         match error {
             DeleteError::Rename { path, source } => StorageError { action: "rename", path, error: source.into() },
+            DeleteError::Sync { path, source } => StorageError { action: "sync", path, error: source.into() },
             DeleteError::Failed(failure) => flush::storage_error(&failure),
             DeleteError::Remove { path, source } => StorageError { action: "remove", path, error: source.into() },
         }

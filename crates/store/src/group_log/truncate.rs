@@ -72,7 +72,8 @@ impl GroupLog {
         let written = self.core.index.write(self.core.fs());
         written.map_err(|error| self.view_error("write", &self.core.index_dir(), error))?;
         self.add_missing_keys()?;
-        let indexes = self.core.index.sync(self.core.fs()).map_err(failed)?;
+        let synced = self.core.index.sync(self.core.fs());
+        let indexes = synced.map_err(|error| self.sync_error(&self.core.index_dir(), error))?;
         self.core.high_watermark.fetch_min(position.0, Ordering::AcqRel);
         self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
         // The one before may tell of what is cut: with other entries in its place it would be believed.

@@ -8,7 +8,7 @@ use crate::error::{LogStartError, StorageError};
 use crate::formats::{epoch_checkpoint, names};
 use crate::views::index_file;
 use mainstem_env::OpenOptions;
-use mainstem_journal::Location;
+use mainstem_journal::{CloseError, FlushError, Location};
 use mainstem_types::Offset;
 
 /// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most
@@ -63,14 +63,18 @@ impl PartitionLog {
     pub fn flush_blocking(&self) -> Result<Offset, StorageError> {
         self.check_alive()?;
         let mut state = self.state.lock();
-        self.mark_end(&mut state);
+        let end = self.mark_end(&mut state);
         drop(state);
         match self.journal.flush() {
             Ok(Some(up_to)) => self.durable_up_to(up_to),
             Ok(None) => {}
-            Err(failure) => {
-                let error = durability::storage_error(&failure);
-                self.durability.tell(Err(error.clone()));
+            Err(failed) => {
+                let error = durability::flush_error(&failed);
+                match failed {
+                    FlushError::Failed(_) => self.durability.tell(Err(error.clone())),
+                    // For others who wait for the sync.
+                    FlushError::Open { .. } => self.ask_flusher(end),
+                }
                 return Err(error);
             }
         }
@@ -359,7 +363,7 @@ impl PartitionLog {
             state.snapshots.all_synced();
             state.new_files_unsynced = false;
         }
-        self.journal.note_synced().map_err(|failure| durability::storage_error(&failure))?;
+        self.journal.note_synced().map_err(close_error)?;
         self.publish_epochs()
     }
 
@@ -377,7 +381,9 @@ impl PartitionLog {
     }
 }
 
-fn close_error(error: mainstem_journal::CloseError) -> StorageError {
-    let mainstem_journal::CloseError::Failed(failure) = error;
-    durability::storage_error(&failure)
+fn close_error(error: CloseError) -> StorageError {
+    match error {
+        CloseError::Failed(failure) => durability::storage_error(&failure),
+        CloseError::Flush(error) => durability::flush_error(&error),
+    }
 }

@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_env::{File, Fs, OpenOptions, is_disk_full};
+use mainstem_env::{File, Fs, OpenOptions, is_disk_full, is_out_of_descriptors};
 use parking_lot::Mutex;
 
 use super::civil_time;
@@ -317,7 +317,8 @@ impl KeyIndex {
         self.before(file, u32::from_be_bytes(bytes), count)
     }
 
-    /// Makes what was written durable; gives what a checkpoint is to say of the files. An error is final.
+    /// Makes what was written durable; gives what a checkpoint is to say of the files. An error is final, unless no
+    /// file descriptor was left: the next call then syncs everything again.
     pub(crate) fn sync(&self, fs: &dyn Fs) -> io::Result<Vec<IndexFact>> {
         let (unsynced, names, facts) = {
             let mut state = self.state.lock();
@@ -335,8 +336,21 @@ impl KeyIndex {
                 .collect();
             (unsynced, names, facts)
         };
+        if let Err(error) = self.sync_files(fs, &unsynced, names) {
+            if is_out_of_descriptors(&error) {
+                let mut state = self.state.lock();
+                state.names_unsynced |= names;
+                let was_unsynced = |name: u64| unsynced.iter().any(|(known, _)| *known == name);
+                state.files.iter_mut().for_each(|file| file.unsynced |= was_unsynced(file.name));
+            }
+            return Err(error);
+        }
+        Ok(facts)
+    }
+
+    fn sync_files(&self, fs: &dyn Fs, unsynced: &[(u64, Option<Arc<dyn File>>)], names: bool) -> io::Result<()> {
         for (name, file) in unsynced {
-            let file = file.map_or_else(|| fs.open(&self.path(name), &OpenOptions::read_write()), Ok)?;
+            let file = file.clone().map_or_else(|| fs.open(&self.path(*name), &OpenOptions::read_write()), Ok)?;
             file.sync_data()?;
         }
         if names {
@@ -345,7 +359,7 @@ impl KeyIndex {
                 fs.sync_dir(parent)?;
             }
         }
-        Ok(facts)
+        Ok(())
     }
 
     /// Takes the files out of the index whose records all lie before a position, never the one that is written. Their

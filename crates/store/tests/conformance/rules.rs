@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use mainstem_env::{MemFs, OpenOptions};
+use mainstem_env::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, OpenOptions};
 use mainstem_record::{BatchBuilder, ControlRecord};
 use mainstem_store::{AppendContext, AppendError, Durability, LogConfig, Origin, ReadError, ReadRequest, TopicLog};
 use mainstem_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
@@ -22,6 +22,7 @@ in_every_layout! {
     epochs_are_kept
     durability_os_is_told_of_no_flush_and_disk_is
     durability_changes_while_running
+    a_sync_without_a_descriptor_acknowledges_nothing_and_is_tried_again
     the_batch_that_reaches_flush_messages_is_acknowledged_after_the_sync
     flush_messages_changes_while_running
     retention_by_size_and_time_keeps_the_newest
@@ -206,6 +207,28 @@ fn durability_changes_while_running(layout: Layout) {
     assert_eq!(told.load(Ordering::SeqCst), 3);
     assert!(node.logs[0].request_flush(Offset(3)));
     assert_eq!(node.logs[1].flush_blocking().unwrap(), Offset(0));
+}
+
+fn a_sync_without_a_descriptor_acknowledges_nothing_and_is_tried_again(layout: Layout) {
+    let node = node(layout);
+    let told = told(&node);
+    node.logs[0].set_config(Arc::new(LogConfig { durability: Durability::Disk, ..config() }));
+    // Into a second segment, whose name is to be synced.
+    fill(&node.logs[0], 40);
+    for kind in [OpKind::Open, OpKind::SyncDir] {
+        node.fs.plan_fault(Fault::of(kind, 1).with(FaultAction::NoDescriptor).and_later());
+    }
+    for _ in 0..3 {
+        node.env.run_pending_flushes();
+        assert!(node.logs[0].flush_blocking().is_err());
+        assert_eq!((told.load(Ordering::SeqCst), acknowledged(&node.logs[0])), (-1, 0));
+    }
+    assert!(node.logs[0].failure().is_none());
+    node.fs.clear_faults();
+    node.env.run_pending_flushes();
+    assert_eq!((told.load(Ordering::SeqCst), acknowledged(&node.logs[0])), (40, 40));
+    let node = Node::start(&node.fs.crash(CrashPolicy::Nothing), layout);
+    expect_filled(&node.logs[0], 0..40);
 }
 
 fn acknowledged(log: &TopicLog) -> i64 {

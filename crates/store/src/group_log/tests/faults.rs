@@ -40,13 +40,19 @@ fn work(group: &GroupLog, logs: &[Arc<GroupPartition>]) -> Vec<i64> {
 }
 
 fn run_with(action: FaultAction) -> u64 {
+    run_with_fault(|nth| Fault::any(nth).with(action), |_, _| ())
+}
+
+/// `check` sees each group after its work. Gives the number of runs.
+fn run_with_fault(fault: impl Fn(u64) -> Fault, check: impl Fn(u64, &GroupLog)) -> u64 {
     let mut nth = 1;
     loop {
         let (fs, group, logs) = create();
         let logs = &logs[..2];
-        fs.plan_fault(Fault::any(nth).with(action));
+        fs.plan_fault(fault(nth));
         let durable = work(&group, logs);
         let met = fs.faults_met() > 0;
+        check(nth, &group);
         if group.failure().is_some() {
             assert!(logs[0].append(&batch_at(NOW.0, &["more"]), &client()).is_err(), "an error of the disk is final");
         }
@@ -78,6 +84,39 @@ fn each_call_fails_with_an_error() {
 #[test]
 fn each_call_finds_the_disk_full() {
     assert!(run_with(FaultAction::NoSpace) > 100);
+}
+
+#[test]
+fn a_moment_without_descriptors_ends_nothing() {
+    for kind in [OpKind::Open, OpKind::SyncDir] {
+        let fault = |nth| Fault::of(kind, nth).with(FaultAction::NoDescriptor);
+        let goes_on = |nth, group: &GroupLog| {
+            assert!(group.failure().is_none(), "{kind:?} {nth}: {:?}", group.failure());
+        };
+        assert!(run_with_fault(fault, goes_on) > 20, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_without_a_descriptor_says_so_and_the_next_one_makes_up_for_it() {
+    for kind in [OpKind::Open, OpKind::SyncDir] {
+        for nth in 1.. {
+            let (fs, group, logs) = create();
+            logs.iter().for_each(|log| fill(log, 30));
+            fs.plan_fault(Fault::of(kind, nth).with(FaultAction::NoDescriptor).and_later());
+            let failed = group.checkpoint().is_err();
+            assert!(fs.faults_met() == 0 || failed, "{kind:?} {nth}: it says nothing");
+            fs.clear_faults();
+            group.checkpoint().unwrap();
+            let (group, report) = open(&fs.crash(CrashPolicy::Nothing));
+            assert_eq!((report.views_rebuilt, report.bytes_replayed), (0, 0), "{kind:?} {nth}: {report:?}");
+            live().iter().for_each(|live| expect_filled(&make(&group, live), 0..30));
+            if !failed {
+                assert!(nth > 2, "{nth} calls of {kind:?}");
+                break;
+            }
+        }
+    }
 }
 
 #[test]
