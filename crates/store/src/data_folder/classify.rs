@@ -7,7 +7,6 @@ use crate::error::io_error;
 use crate::formats::names::{self, FolderName, Parting};
 use crate::formats::{checkpoint, clean_shutdown, lock, partition_metadata};
 use crate::parallel;
-use crate::partition_log::METADATA_FILE;
 use crate::small_file::{self, Loaded};
 use mainstem_env::Fs;
 use mainstem_types::{TopicId, TopicPartition};
@@ -95,7 +94,7 @@ pub(super) fn classify(fs: &dyn Fs, path: &Path) -> Result<FolderReport, OpenErr
         entry.topic_id = match loaded? {
             Ok(topic_id) => topic_id,
             Err(reason) => {
-                report.unreadable.push((entry.path.join(METADATA_FILE), reason));
+                report.unreadable.push((entry.path.join(partition_metadata::FILE_NAME), reason));
                 None
             }
         };
@@ -116,7 +115,7 @@ fn classify_file(fs: &dyn Fs, name: &str, path: PathBuf, report: &mut FolderRepo
 
 /// The topic's id, `None` if the file is absent, or why it cannot be used.
 fn load_topic_id(fs: &dyn Fs, folder: &Path) -> Result<Result<Option<TopicId>, String>, OpenError> {
-    Ok(match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
+    Ok(match small_file::load(fs, &folder.join(partition_metadata::FILE_NAME), partition_metadata::decode)? {
         Loaded::Absent => Ok(None),
         Loaded::Content(id) => Ok(Some(id)),
         Loaded::Empty => Err("the file is empty".to_owned()),

@@ -5,7 +5,7 @@ use super::{FormatError, line_error, text};
 use mainstem_types::{LeaderEpoch, Offset};
 use std::fmt::Write;
 
-const WHAT: &str = "leader-epoch-checkpoint";
+pub const FILE_NAME: &str = "leader-epoch-checkpoint";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochEntry {
@@ -25,19 +25,19 @@ pub fn encode(entries: &[EpochEntry]) -> Vec<u8> {
 /// Entries ascend by epoch and by offset; anything else is refused.
 pub fn decode(bytes: &[u8]) -> Result<Vec<EpochEntry>, FormatError> {
     let mut entries: Vec<EpochEntry> = Vec::new();
-    let count = super::offset_checkpoint::lines(WHAT, text(WHAT, bytes)?, |number, line| {
+    let count = super::offset_checkpoint::lines(FILE_NAME, text(FILE_NAME, bytes)?, |number, line| {
         let entry = line.split_once(' ').and_then(|(epoch, offset)| {
             Some(EpochEntry { epoch: LeaderEpoch(epoch.parse().ok()?), start_offset: Offset(offset.parse().ok()?) })
         });
-        let entry = entry.ok_or_else(|| line_error(WHAT, number, "`epoch offset`", line))?;
+        let entry = entry.ok_or_else(|| line_error(FILE_NAME, number, "`epoch offset`", line))?;
         if entries.last().is_some_and(|p| entry.epoch <= p.epoch || entry.start_offset < p.start_offset) {
-            return Err(FormatError::Order { what: WHAT, entry: entries.len() });
+            return Err(FormatError::Order { what: FILE_NAME, entry: entries.len() });
         }
         entries.push(entry);
         Ok(())
     })?;
     if count != entries.len() as i64 {
-        return Err(FormatError::Count { what: WHAT, stated: count, found: entries.len() });
+        return Err(FormatError::Count { what: FILE_NAME, stated: count, found: entries.len() });
     }
     Ok(entries)
 }

@@ -3,7 +3,7 @@
 use super::{FormatError, line_error, text};
 use mainstem_types::TopicId;
 
-const WHAT: &str = "partition.metadata";
+pub const FILE_NAME: &str = "partition.metadata";
 
 /// Kafka writes no line end after the last line.
 pub fn encode(topic_id: TopicId) -> Vec<u8> {
@@ -13,21 +13,22 @@ pub fn encode(topic_id: TopicId) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<TopicId, FormatError> {
     let mut version = None;
     let mut topic_id = None;
-    for (number, line) in text(WHAT, bytes)?.lines().enumerate() {
+    for (number, line) in text(FILE_NAME, bytes)?.lines().enumerate() {
         let number = number + 1;
         match line.split_once(": ") {
             Some(("version", value)) => {
-                version = Some(value.trim().parse::<i64>().map_err(|_| line_error(WHAT, number, "a version", line))?);
+                version =
+                    Some(value.trim().parse::<i64>().map_err(|_| line_error(FILE_NAME, number, "a version", line))?);
             }
             Some(("topic_id", value)) => {
-                topic_id = Some(value.trim().parse().map_err(|_| line_error(WHAT, number, "a topic id", line))?);
+                topic_id = Some(value.trim().parse().map_err(|_| line_error(FILE_NAME, number, "a topic id", line))?);
             }
-            _ => return Err(line_error(WHAT, number, "`version: 0` or `topic_id: …`", line)),
+            _ => return Err(line_error(FILE_NAME, number, "`version: 0` or `topic_id: …`", line)),
         }
     }
-    match version.ok_or(FormatError::MissingKey { what: WHAT, key: "version" })? {
-        0 => topic_id.ok_or(FormatError::MissingKey { what: WHAT, key: "topic_id" }),
-        found => Err(FormatError::Version { what: WHAT, found, supported: 0 }),
+    match version.ok_or(FormatError::MissingKey { what: FILE_NAME, key: "version" })? {
+        0 => topic_id.ok_or(FormatError::MissingKey { what: FILE_NAME, key: "topic_id" }),
+        found => Err(FormatError::Version { what: FILE_NAME, found, supported: 0 }),
     }
 }
 
@@ -52,7 +53,7 @@ mod tests {
     fn text_is_kafka_s() {
         assert_eq!(encode(TopicId::CLUSTER_METADATA), b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ");
         assert_eq!(decode(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"), Ok(TopicId::CLUSTER_METADATA));
-        assert_eq!(decode(b"version: 0"), Err(FormatError::MissingKey { what: WHAT, key: "topic_id" }));
+        assert_eq!(decode(b"version: 0"), Err(FormatError::MissingKey { what: FILE_NAME, key: "topic_id" }));
         assert!(matches!(decode(b"version: 0\ntopic_id: short"), Err(FormatError::Line { line: 2, .. })));
     }
 }

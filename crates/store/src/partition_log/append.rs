@@ -181,7 +181,7 @@ impl PartitionLog {
         state.epochs.assign(header.leader_epoch, header.base_offset);
         state.note_position(header.base_offset, position);
         state.end_position = position + header.size_in_bytes() as u64;
-        state.bytes_since_checkpoint += header.size_in_bytes() as u64;
+        state.unsynced.appended(header.size_in_bytes() as u64);
         state.next_offset = header.next_offset();
         match marker {
             None => state.producers.observe(header),
@@ -194,7 +194,7 @@ impl PartitionLog {
         if state.active.has_many_pending() {
             self.write_pending_indexes(state);
         }
-        state.check();
+        self.check_order(state)?;
         Ok(())
     }
 
@@ -209,10 +209,10 @@ impl PartitionLog {
         if due {
             let end = Location::new(segment_base(state.active.base), state.end_position);
             self.durability.mark(end, state.next_offset);
-            state.dirty_since = None;
+            state.unsynced.flush_asked();
             flush_to = Some(end);
-        } else if config.flush_ms != i64::MAX && state.dirty_since.is_none() {
-            state.dirty_since = Some(self.env.clock.monotonic());
+        } else if config.flush_ms != i64::MAX {
+            state.unsynced.is_dirty_since(|| self.env.clock.monotonic());
         }
         drop(state);
         if let Some(end) = flush_to {

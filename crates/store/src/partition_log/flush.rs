@@ -1,33 +1,18 @@
 //! Making a log durable, and what is checkpointed of it.
 
-use super::METADATA_FILE;
 use super::state::State;
+use super::unsynced::CheckpointEntry;
 use super::{PartitionLog, segment_base};
 use crate::durability;
 use crate::error::{LogStartError, StorageError};
-use crate::formats::{epoch_checkpoint, names};
+use crate::formats::{epoch_checkpoint, names, partition_metadata};
 use crate::views::index_file;
 use mainstem_env::OpenOptions;
 use mainstem_journal::{CloseError, FlushError, Location};
 use mainstem_types::Offset;
 
-/// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most
-/// about this much and what was written in between.
-const CHECKPOINT_SYNC_BYTES: u64 = 32 << 20;
-pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
 /// As a file has it that is about to take the place of that one.
 const EPOCH_FILE_STAGED: &str = "leader-epoch-checkpoint.tmp";
-
-/// What the checkpoint files of the data folder say of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CheckpointEntry {
-    pub(crate) recovery_point: Offset,
-    pub(crate) log_start: Offset,
-    /// The log start is not where the first segment begins: it must be remembered.
-    pub(crate) log_start_matters: bool,
-    /// Compacted up to here.
-    pub(crate) cleaned_to: Option<Offset>,
-}
 
 impl PartitionLog {
     /// Asks for a sync of everything below `offset`; the durable listener is told. True: it is durable already.
@@ -51,7 +36,7 @@ impl PartitionLog {
         }
         let now = self.env.clock.monotonic();
         let mut state = self.state.lock();
-        let due = state.dirty_since.is_some_and(|since| now.saturating_sub(since).as_millis() as i64 >= flush_ms);
+        let due = state.unsynced.dirty_for(now).is_some_and(|waited| waited.as_millis() as i64 >= flush_ms);
         if due {
             let end = self.mark_end(&mut state);
             drop(state);
@@ -89,7 +74,7 @@ impl PartitionLog {
     pub(super) fn mark_end(&self, state: &mut State) -> Location {
         let end = Location::new(segment_base(state.active.base), state.end_position);
         self.durability.mark(end, state.next_offset);
-        state.dirty_since = None;
+        state.unsynced.flush_asked();
         end
     }
 
@@ -112,7 +97,7 @@ impl PartitionLog {
             Ok(entry) => (Some(entry), None),
             Err(error) => {
                 tracing::error!(partition = %self.partition, "cannot advance the checkpoint: {error}");
-                (self.state.lock().checkpointed, Some(error))
+                (self.state.lock().unsynced.checkpointed(), Some(error))
             }
         }
     }
@@ -126,11 +111,10 @@ impl PartitionLog {
             let (grown, log_start) = {
                 let mut state = self.state.lock();
                 // A log start that is written down must not lie above what a power cut leaves: offsets would go back.
-                let grown = (state.bytes_since_checkpoint >= CHECKPOINT_SYNC_BYTES
-                    || state.log_start > self.durability.end())
-                    && !state.closed;
+                let grown =
+                    (state.unsynced.has_grown_much() || state.log_start > self.durability.end()) && !state.closed;
                 if grown {
-                    state.bytes_since_checkpoint = 0;
+                    state.unsynced.begin_growth();
                     let end = state.next_offset;
                     self.take_snapshot(&mut state, end)?;
                     self.write_pending_indexes(&mut state);
@@ -153,8 +137,9 @@ impl PartitionLog {
         self.write_epochs()?;
         self.sync_new_files()?;
         let mut state = self.state.lock();
+        self.check_order(&state)?;
         let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
-        let unsynced = state.unsynced_indexes.first().copied().unwrap_or(durable_end);
+        let unsynced = state.unsynced.first_sealed().unwrap_or(durable_end);
         // Files of segments that are gone from the log may still be there, because they could not be renamed.
         let left_over = self.journal.first_segment().is_some_and(|left| left < segment_base(first));
         let log_start = match self.failure() {
@@ -168,19 +153,19 @@ impl PartitionLog {
             log_start_matters: log_start > first || left_over,
             cleaned_to: state.cleaned_to,
         };
-        state.checkpointed = Some(entry);
+        state.unsynced.prepared(entry);
         Ok(entry)
     }
 
     fn sync_sealed_indexes(&self) -> Result<(), StorageError> {
         self.sync_snapshots()?;
-        let sealed = self.state.lock().unsynced_indexes.clone();
+        let sealed = self.state.lock().unsynced.sealed_segments();
         for base in sealed {
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 let path = self.file(base, suffix);
                 index_file::sync(self.fs(), &path).map_err(|error| self.sync_error(&path, error))?;
             }
-            self.state.lock().unsynced_indexes.retain(|known| *known != base);
+            self.state.lock().unsynced.settled(|known| known == base);
         }
         Ok(())
     }
@@ -188,14 +173,13 @@ impl PartitionLog {
     /// Makes what was added to transaction indexes durable, that of the active segment too: a scan that begins in the
     /// middle of it takes from there what lies before.
     fn sync_transaction_indexes(&self) -> Result<(), StorageError> {
-        let bases = std::mem::take(&mut self.state.lock().unsynced_transactions);
+        let bases = self.state.lock().unsynced.take_transactions();
         if bases.is_empty() {
             return Ok(());
         }
         let synced = self.sync_transaction_indexes_of(&bases);
         if synced.is_err() {
-            // Before what was added meanwhile: the last one stays the active segment's.
-            self.state.lock().unsynced_transactions.splice(0..0, bases);
+            self.state.lock().unsynced.give_back_transactions(bases);
         }
         synced
     }
@@ -217,7 +201,7 @@ impl PartitionLog {
             }
             epoch_checkpoint::encode(state.epochs.of_records(state.next_offset))
         };
-        let path = self.folder.join(EPOCH_FILE);
+        let path = self.folder.join(epoch_checkpoint::FILE_NAME);
         self.fs().atomic_write(&path, &bytes).map_err(|error| {
             self.state.lock().epochs.dirty = true;
             self.file_error("write", &path, error)
@@ -245,7 +229,7 @@ impl PartitionLog {
         if !self.state.lock().epochs.dirty {
             return Ok(());
         }
-        let (from, to) = (self.folder.join(EPOCH_FILE_STAGED), self.folder.join(EPOCH_FILE));
+        let (from, to) = (self.folder.join(EPOCH_FILE_STAGED), self.folder.join(epoch_checkpoint::FILE_NAME));
         self.fs().rename(&from, &to).map_err(|error| self.file_error("rename", &from, error))?;
         self.state.lock().epochs.dirty = false;
         Ok(())
@@ -253,10 +237,10 @@ impl PartitionLog {
 
     /// Makes durable what creating the log left in memory: `partition.metadata`, and the names of its first files.
     pub fn sync_new_files(&self) -> Result<(), StorageError> {
-        if !self.state.lock().new_files_unsynced {
+        if !self.state.lock().unsynced.new_files() {
             return Ok(());
         }
-        let metadata = self.folder.join(METADATA_FILE);
+        let metadata = self.folder.join(partition_metadata::FILE_NAME);
         let synced = index_file::sync(self.fs(), &metadata).and_then(|()| self.fs().sync_dir(&self.folder));
         match synced {
             Ok(()) => {}
@@ -264,7 +248,7 @@ impl PartitionLog {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.state.lock().closed => {}
             Err(error) => return Err(self.sync_error(&self.folder, error)),
         }
-        self.state.lock().new_files_unsynced = false;
+        self.state.lock().unsynced.set_new_files(false);
         Ok(())
     }
 
@@ -283,7 +267,7 @@ impl PartitionLog {
             state.log_start = offset;
             state.epochs.truncate_start(offset);
         }
-        state.check();
+        self.check_order(&state)?;
         Ok(state.log_start)
     }
 
@@ -347,8 +331,8 @@ impl PartitionLog {
             self.take_snapshot(&mut state, end)?;
             self.mark_end(&mut state);
             let base = state.active.base;
-            if state.bytes_since_checkpoint > 0 && !state.unsynced_indexes.contains(&base) {
-                state.unsynced_indexes.push(base);
+            if state.unsynced.has_grown() {
+                state.unsynced.sealed(base);
             }
         }
         self.journal.begin_close().map_err(close_error)
@@ -358,10 +342,8 @@ impl PartitionLog {
     fn note_synced(&self) -> Result<(), StorageError> {
         {
             let mut state = self.state.lock();
-            state.unsynced_indexes.clear();
-            state.unsynced_transactions.clear();
+            state.unsynced.all_synced();
             state.snapshots.all_synced();
-            state.new_files_unsynced = false;
         }
         self.journal.note_synced().map_err(close_error)?;
         self.publish_epochs()

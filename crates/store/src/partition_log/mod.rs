@@ -10,6 +10,7 @@ pub(crate) mod active_index;
 mod append;
 mod checked;
 mod damage;
+mod deleted_files;
 mod flush;
 mod headers;
 mod keys;
@@ -17,6 +18,7 @@ mod listing;
 mod locate;
 mod look;
 mod open;
+mod producer_snapshots;
 mod read;
 mod replace;
 mod replicated;
@@ -29,15 +31,15 @@ mod snapshots;
 mod state;
 mod time_lookup;
 mod truncate;
+mod unsynced;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use flush::CheckpointEntry;
-pub(crate) use open::METADATA_FILE;
 pub use open::OpenFacts;
 pub(crate) use replace::Replacement;
 pub(crate) use sealed::{LastOfProducer, Sealed, SealedSegment};
+pub(crate) use unsynced::CheckpointEntry;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -237,6 +239,12 @@ impl PartitionLog {
     /// The epoch of the record at an offset.
     pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
         self.state.lock().epochs.epoch_for(offset)
+    }
+
+    /// To be called after each change of the positions, with the state that holds them: what is out of order ends the
+    /// log, and nothing is served or written that rests on it.
+    fn check_order(&self, state: &State) -> Result<(), StorageError> {
+        state.in_order().map_err(|reason| self.end_with(reason))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

@@ -123,9 +123,9 @@ impl PartitionLog {
         };
         let from = state.segments.partition_point(|segment| segment.base < base);
         state.segments.splice(from..from + new.bases.len(), [view]);
-        state.unsynced_indexes.retain(|known| !new.bases.contains(known));
+        state.unsynced.settled(|known| new.bases.contains(&known));
         state.swapping = Some(base);
-        state.check();
+        self.check_order(&state)?;
         Ok(())
     }
 

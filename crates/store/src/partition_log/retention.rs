@@ -138,14 +138,14 @@ impl PartitionLog {
     fn drop_front(&self, state: &mut State, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
         let bases: Vec<Offset> = gone.iter().map(|candidate| candidate.base).collect();
         state.segments.retain(|segment| !bases.contains(&segment.base));
-        state.unsynced_indexes.retain(|base| !bases.contains(base));
+        state.unsynced.settled(|base| bases.contains(&base));
         if let Some(first) = state.segments.first().map(|segment| segment.base)
             && first > state.log_start
         {
             state.log_start = first;
             state.epochs.truncate_start(first);
         }
-        state.check();
+        self.check_order(state)?;
         Ok(bases)
     }
 
@@ -178,12 +178,11 @@ impl PartitionLog {
     }
 
     /// Has files removed when `file.delete.delay.ms` is over, with those of deleted segments.
-    pub(super) fn remove_later(&self, mut files: Vec<std::path::PathBuf>) {
+    pub(super) fn remove_later(&self, files: Vec<std::path::PathBuf>) {
         let delay_ms = self.config.load().file_delete_delay_ms.max(0) as u64;
         let due = self.env.clock.monotonic() + Duration::from_millis(delay_ms);
         let mut state = self.state.lock();
-        state.deleted_files.append(&mut files);
-        state.deleted_due.get_or_insert(due);
+        state.deleted.add(files, due);
     }
 
     fn delete_failed(&self, error: DeleteError) -> StorageError {
@@ -203,8 +202,7 @@ impl PartitionLog {
     /// Removes `.deleted` files as `removal` says; gives their number. Slow.
     pub fn remove_files(&self, removal: &Removal<'_>) -> usize {
         let now = self.env.clock.monotonic();
-        let is_due = |due: Duration| removal.everything || due <= now;
-        if !self.state.lock().deleted_due.is_some_and(is_due) {
+        if !self.state.lock().deleted.may_go(now, removal.everything) {
             return 0;
         }
         let mut removed = self.journal.remove_deleted_while(removal.go_on).unwrap_or_else(|error| {
@@ -212,14 +210,7 @@ impl PartitionLog {
             0
         });
         while (removal.go_on)() {
-            let path = {
-                let mut state = self.state.lock();
-                let Some(path) = state.deleted_files.pop() else {
-                    state.deleted_due = None;
-                    break;
-                };
-                path
-            };
+            let Some(path) = self.state.lock().deleted.pop() else { break };
             removed += usize::from(listing::remove_if_present(self.fs(), &path).is_ok());
         }
         removed

@@ -106,7 +106,7 @@ impl PartitionLog {
         let base = {
             let state = self.state.lock();
             // Only a log that is written to needs it; an idle one keeps its file closed.
-            let needed = state.active.first_time_ms.is_none() && state.bytes_since_checkpoint > 0 && !state.closed;
+            let needed = state.active.first_time_ms.is_none() && state.unsynced.has_grown() && !state.closed;
             if !needed {
                 return;
             }
@@ -124,7 +124,7 @@ impl PartitionLog {
         self.seal_indexes(state)?;
         let end = state.next_offset;
         self.take_snapshot(state, end)?;
-        if state.new_files_unsynced && !self.journal.names_are_durable() {
+        if state.unsynced.new_files() && !self.journal.names_are_durable() {
             // A power cut must not take the first segment and leave a later one. Only of a log that fills a segment
             // faster than the files of the next one are prepared.
             self.fs().sync_dir(&self.folder).map_err(|error| self.sync_error(&self.folder, error))?;
@@ -133,7 +133,7 @@ impl PartitionLog {
         let config = self.config.load();
         let sealed = state.active.base;
         if state.end_position > 0 {
-            state.unsynced_indexes.push(sealed);
+            state.unsynced.sealed(sealed);
         }
         if let Some(segment) = state.segments.last_mut() {
             segment.largest_time_ms = Some(state.active.largest_time.map(|largest| largest.timestamp_ms));
@@ -224,10 +224,7 @@ impl PartitionLog {
         if let Some(segment) = state.segments.last_mut() {
             segment.has_aborted = true;
         }
-        let base = state.active.base;
-        if state.unsynced_transactions.last() != Some(&base) {
-            state.unsynced_transactions.push(base);
-        }
+        state.unsynced.transaction_added(state.active.base);
         Ok(())
     }
 }

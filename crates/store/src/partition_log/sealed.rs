@@ -61,7 +61,7 @@ impl PartitionLog {
                 log_start: state.log_start,
                 log_end: state.next_offset,
                 cleaned_to: state.cleaned_to,
-                recovery_point: state.recovery_point_on_disk,
+                recovery_point: state.unsynced.recovery_point(),
                 cuts: state.cuts,
             };
             (bases, sealed)
@@ -114,18 +114,18 @@ impl PartitionLog {
     /// The checkpoint file says this of the log now.
     pub(crate) fn checkpoint_written(&self, recovery_point: Offset) {
         let mut state = self.state.lock();
-        state.recovery_point_on_disk = recovery_point.min(state.next_offset);
+        let end = state.next_offset;
+        state.unsynced.written(recovery_point.min(end));
     }
 
     /// The checkpoint file says no more than this of the log now.
     pub(crate) fn checkpoint_lowered(&self, offset: Offset) {
-        let mut state = self.state.lock();
-        state.recovery_point_on_disk = state.recovery_point_on_disk.min(offset);
+        self.state.lock().unsynced.lower_recovery_point(offset);
     }
 
     /// Everything below is durable, views included, and the checkpoint file on the disk says so.
     pub fn checkpointed_end(&self) -> Offset {
-        self.state.lock().recovery_point_on_disk
+        self.state.lock().unsynced.recovery_point()
     }
 
     /// The time of the newest record of a sealed segment; that of its file if no record has one, as in Kafka.

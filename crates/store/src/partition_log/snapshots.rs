@@ -13,130 +13,18 @@
 //! Others are hints: a torn one is not believed.
 
 use std::io;
-use std::path::Path;
 
 use super::listing::{self, Listing};
+use super::producer_snapshots::{file, load};
 use super::segment_file::SegmentFile;
 use super::state::State;
 use super::{PartitionLog, segment_base};
-use crate::error::{OpenError, StorageError};
+use crate::error::StorageError;
 use crate::formats::{names, producer_snapshot};
-use crate::small_file;
 use crate::views::index_file;
 use crate::views::producers::Producers;
 use mainstem_env::{Fs, OpenOptions};
 use mainstem_types::Offset;
-
-/// The snapshots of a log.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshots {
-    /// The youngest that can be read.
-    pub(crate) newest: Option<Offset>,
-    /// Not known to be durable.
-    unsynced: Vec<Offset>,
-    /// Those that were at no segment's base when they were taken, oldest first.
-    strays: Vec<Offset>,
-}
-
-impl Snapshots {
-    /// Sorts out what an opening found: `used` is the one that it began with.
-    pub(crate) fn settle(
-        fs: &dyn Fs,
-        folder: &Path,
-        found: &Found<'_>,
-        durable_up_to: Option<Offset>,
-    ) -> Result<Snapshots, OpenError> {
-        let mut snapshots = Snapshots { newest: found.used, ..Snapshots::default() };
-        let younger = |offset: &&Offset| **offset <= found.end && found.used.is_none_or(|used| **offset > used);
-        for offset in found.listed.iter().rev().filter(younger) {
-            if load(fs, folder, *offset)?.is_some() {
-                snapshots.newest = Some(*offset);
-                break;
-            }
-        }
-        let mut above_end = false;
-        for offset in found.listed {
-            let of_segment = found.segments.binary_search(offset).is_ok();
-            let useful = of_segment || Some(*offset) == snapshots.newest || Some(*offset) == found.used;
-            if *offset > found.end || !useful {
-                let path = file(folder, *offset);
-                listing::remove_if_present(fs, &path).map_err(crate::error::io_error(&path))?;
-                above_end |= *offset > found.end;
-                continue;
-            }
-            if durable_up_to.is_none_or(|point| *offset > point) {
-                snapshots.unsynced.push(*offset);
-            }
-            if !of_segment {
-                snapshots.strays.push(*offset);
-            }
-        }
-        if above_end {
-            // Other batches will have these offsets: what a power cut brings back must not speak of them.
-            fs.sync_dir(folder).map_err(crate::error::io_error(folder))?;
-        }
-        Ok(snapshots)
-    }
-
-    fn taken(&mut self, offset: Offset, of_segment: bool) {
-        self.newest = Some(offset);
-        self.unsynced.retain(|known| *known != offset);
-        self.unsynced.push(offset);
-        if !of_segment {
-            self.left_alone(offset);
-        }
-    }
-
-    /// The segment that begins there is none any more; the snapshot stays.
-    pub(super) fn left_alone(&mut self, offset: Offset) {
-        self.strays.retain(|known| *known != offset);
-        self.strays.push(offset);
-    }
-
-    /// Forgets those above `end`; `newest` is the youngest that is left.
-    fn cut(&mut self, end: Offset, newest: Option<Offset>) {
-        self.newest = newest;
-        self.unsynced.retain(|offset| *offset <= end);
-        self.strays.retain(|offset| *offset <= end);
-    }
-
-    /// All that were taken are durable.
-    pub(super) fn all_synced(&mut self) {
-        self.unsynced.clear();
-    }
-
-    /// Takes out of the list what may go, given the recovery point on the disk.
-    fn superseded(&mut self, recovery_point: Offset) -> Vec<Offset> {
-        let durable = |offset: &Offset| *offset <= recovery_point && !self.unsynced.contains(offset);
-        let Some(successor) = self.strays.iter().copied().chain(self.newest).filter(durable).max() else {
-            return Vec::new();
-        };
-        let (gone, kept) = std::mem::take(&mut self.strays).into_iter().partition(|offset| *offset < successor);
-        self.strays = kept;
-        gone
-    }
-}
-
-/// What an opening knows when it comes to the snapshots.
-pub(crate) struct Found<'a> {
-    /// Ascending.
-    pub(crate) listed: &'a [Offset],
-    /// Ascending.
-    pub(crate) segments: &'a [Offset],
-    pub(crate) end: Offset,
-    /// The one with which the opening began.
-    pub(crate) used: Option<Offset>,
-}
-
-/// The state that a snapshot holds; `None`: it is absent, or cannot be believed.
-pub(crate) fn load(fs: &dyn Fs, folder: &Path, offset: Offset) -> Result<Option<Producers>, OpenError> {
-    let entries = small_file::load(fs, &file(folder, offset), producer_snapshot::decode)?.content();
-    Ok(entries.map(|entries| Producers::from_snapshot(&entries, offset)))
-}
-
-fn file(folder: &Path, offset: Offset) -> std::path::PathBuf {
-    folder.join(names::segment_file(offset, names::PRODUCER_SNAPSHOT))
-}
 
 impl PartitionLog {
     /// Writes the producers' state as of `offset`, below which the log has all it will have, unless there is a snapshot
@@ -160,7 +48,7 @@ impl PartitionLog {
     pub(super) fn sync_snapshots(&self) -> Result<(), StorageError> {
         let (unsynced, cuts) = {
             let state = self.state.lock();
-            (state.snapshots.unsynced.clone(), state.cuts)
+            (state.snapshots.unsynced(), state.cuts)
         };
         for offset in unsynced {
             let path = file(&self.folder, offset);
@@ -168,7 +56,7 @@ impl PartitionLog {
             let mut state = self.state.lock();
             // After a cut it may be another file.
             if state.cuts == cuts {
-                state.snapshots.unsynced.retain(|known| *known != offset);
+                state.snapshots.synced(offset);
             }
         }
         Ok(())
@@ -179,7 +67,7 @@ impl PartitionLog {
     pub(super) fn remove_superseded_snapshots(&self) {
         let gone: Vec<Offset> = {
             let mut state = self.state.lock();
-            let recovery_point = state.recovery_point_on_disk;
+            let recovery_point = state.unsynced.recovery_point();
             let mut gone = state.snapshots.superseded(recovery_point);
             gone.retain(|offset| !state.segments.iter().any(|segment| segment.base == *offset));
             gone

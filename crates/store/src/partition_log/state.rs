@@ -1,11 +1,9 @@
 //! What the mutex of a log protects.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use super::active_index::ActiveIndex;
-use super::flush::CheckpointEntry;
-use super::snapshots::Snapshots;
+use super::deleted_files::DeletedFiles;
+use super::producer_snapshots::Snapshots;
+use super::unsynced::Unsynced;
 use crate::views::epochs::Epochs;
 use crate::views::producers::Producers;
 use mainstem_types::{LeaderEpoch, Offset};
@@ -41,19 +39,8 @@ pub(crate) struct State {
     pub(crate) epochs: Epochs,
     pub(crate) producers: Producers,
     pub(crate) snapshots: Snapshots,
-    /// Segments that were sealed and whose index files are not known to be durable, oldest first.
-    pub(crate) unsynced_indexes: Vec<Offset>,
-    /// Segments to whose transaction index something was added that is not known to be durable.
-    pub(crate) unsynced_transactions: Vec<Offset>,
-    /// What the checkpoint files say of this log.
-    pub(crate) checkpointed: Option<CheckpointEntry>,
-    /// Bytes appended since the recovery point was last moved.
-    pub(crate) bytes_since_checkpoint: u64,
-    /// Monotonic time of the oldest append that no flush covers.
-    pub(crate) dirty_since: Option<Duration>,
-    /// Index files of deleted segments, and when they and the journal's deleted files may go.
-    pub(crate) deleted_files: Vec<PathBuf>,
-    pub(crate) deleted_due: Option<Duration>,
+    pub(crate) unsynced: Unsynced,
+    pub(crate) deleted: DeletedFiles,
     pub(crate) closed: bool,
     /// Leader epochs below have ended: nothing is stamped with them any more.
     pub(crate) fence: LeaderEpoch,
@@ -67,11 +54,6 @@ pub(crate) struct State {
     pub(crate) swapping: Option<Offset>,
     /// Compacted up to here.
     pub(crate) cleaned_to: Option<Offset>,
-    /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at
-    /// it.
-    pub(crate) recovery_point_on_disk: Offset,
-    /// The files that the creation of the log made, and their names, are not known to be durable.
-    pub(crate) new_files_unsynced: bool,
     /// The log end when it was last asked whether the log is idle.
     pub(crate) idle_end: Offset,
     /// Base offset and position of batches in the active segment.
@@ -90,13 +72,8 @@ impl State {
             epochs: Epochs::default(),
             producers: Producers::default(),
             snapshots: Snapshots::default(),
-            unsynced_indexes: Vec::new(),
-            unsynced_transactions: Vec::new(),
-            checkpointed: None,
-            bytes_since_checkpoint: 0,
-            dirty_since: None,
-            deleted_files: Vec::new(),
-            deleted_due: None,
+            unsynced: Unsynced::default(),
+            deleted: DeletedFiles::default(),
             closed: false,
             fence: LeaderEpoch::NONE,
             leaving: false,
@@ -104,8 +81,6 @@ impl State {
             cuts: 0,
             swapping: None,
             cleaned_to: None,
-            recovery_point_on_disk: Offset::ZERO,
-            new_files_unsynced: false,
             idle_end: Offset::NONE,
             recent: [(Offset::NONE, 0); RECENT],
             recent_next: 0,
@@ -131,14 +106,16 @@ impl State {
         self.recent = [(Offset::NONE, 0); RECENT];
     }
 
-    /// Takes the order of positions for granted nowhere else.
-    pub(crate) fn check(&self) {
-        debug_assert!(
-            self.log_start <= self.next_offset && self.active.base <= self.next_offset,
-            "log start {} and active base {} must not pass the log end {}",
-            self.log_start,
-            self.active.base,
-            self.next_offset
-        );
+    /// The order of positions, which all else takes for granted. `Err` says what is wrong.
+    pub(crate) fn in_order(&self) -> Result<(), String> {
+        let first = self.segments.first().map_or(Offset::ZERO, |segment| segment.base);
+        let (start, active, end) = (self.log_start, self.active.base, self.next_offset);
+        if first <= start && start <= end && first <= active && active <= end {
+            return Ok(());
+        }
+        Err(format!(
+            "its positions are out of order: first segment {first}, log start {start}, active segment {active}, \
+             log end {end}"
+        ))
     }
 }

@@ -1,8 +1,8 @@
 //! Cutting the end of a log, and beginning anew: for replication.
 
 use super::active_index::ActiveIndex;
+use super::producer_snapshots::Snapshots;
 use super::segment_file::SegmentFile;
-use super::snapshots::Snapshots;
 use super::state::{SegmentView, State};
 use super::{PartitionLog, listing, segment_base};
 use crate::error::StorageError;
@@ -106,13 +106,11 @@ impl PartitionLog {
         state.keys_cut = state.keys_cut.min(end);
         state.log_start = state.log_start.min(end);
         state.cleaned_to = state.cleaned_to.map(|to| to.min(end));
-        state.recovery_point_on_disk = state.recovery_point_on_disk.min(end);
-        state.unsynced_indexes.retain(|known| *known < base);
+        state.unsynced.cut(end, base);
         state.forget_positions();
         state.epochs.truncate_end(end);
         self.reload_producers(state, end)?;
-        state.check();
-        Ok(())
+        state.in_order().map_err(io::Error::other)
     }
 
     fn cut_transaction_index(&self, state: &mut State, base: Offset, end: Offset) -> io::Result<()> {
@@ -155,7 +153,7 @@ impl PartitionLog {
         self.keep_producers(offset)?;
         self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
         state.segments = vec![SegmentView::new(offset)];
-        state.unsynced_indexes.clear();
+        state.unsynced.settled(|_| true);
         state.log_start = offset;
         state.epochs.truncate_end(Offset::ZERO);
         state.cleaned_to = None;
@@ -169,7 +167,7 @@ impl PartitionLog {
             }
         }
         self.durability.restart(offset);
-        state.check();
+        self.check_order(&state)?;
         Ok(())
     }
 }

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use super::{METADATA_FILE, Opening};
+use super::Opening;
 use crate::error::OpenError;
 use crate::error::io_error;
 use crate::formats::{names, partition_metadata, transaction_index};
 use crate::partition_log::active_index::ActiveIndex;
 use crate::partition_log::listing::remove_if_present;
-use crate::partition_log::{segment_base, snapshots};
+use crate::partition_log::{producer_snapshots, segment_base};
 use crate::small_file::{self, Loaded};
 use crate::views::epochs::Epochs;
 use crate::views::producers::Producers;
@@ -63,7 +63,7 @@ impl Opening<'_> {
     }
 
     fn snapshot(&self, offset: Offset) -> Result<Option<Producers>, OpenError> {
-        snapshots::load(self.env.fs.as_ref(), self.folder, offset)
+        producer_snapshots::load(self.env.fs.as_ref(), self.folder, offset)
     }
 
     /// The producers' state before the record at `offset`: the newest good snapshot, and what the headers after it
@@ -200,7 +200,7 @@ pub(super) fn read_topic_id(
     folder: &Path,
     partition: &TopicPartition,
 ) -> Result<Option<TopicId>, OpenError> {
-    match small_file::load(fs, &folder.join(METADATA_FILE), partition_metadata::decode)? {
+    match small_file::load(fs, &folder.join(partition_metadata::FILE_NAME), partition_metadata::decode)? {
         Loaded::Content(id) => Ok(Some(id)),
         Loaded::Absent => Ok(None),
         damaged => {

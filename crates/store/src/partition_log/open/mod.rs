@@ -14,12 +14,12 @@ use crate::formats::{epoch_checkpoint, names, partition_metadata};
 use crate::log_types::LogRecovery;
 use crate::partition_log::active_index::ActiveIndex;
 use crate::partition_log::checked::Checked;
-use crate::partition_log::flush::{CheckpointEntry, EPOCH_FILE};
 use crate::partition_log::listing::Listing;
+use crate::partition_log::producer_snapshots::{FoundSnapshots, Snapshots};
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
 use crate::partition_log::segment_file::{SegmentEnd, SegmentFile, random_below};
-use crate::partition_log::snapshots::{Found, Snapshots};
 use crate::partition_log::state::{SegmentView, State};
+use crate::partition_log::unsynced::{CheckpointEntry, Unsynced};
 use crate::partition_log::{PartitionLog, journal_options};
 use crate::small_file::{self, Loaded};
 use crate::store_env::StoreEnv;
@@ -30,8 +30,6 @@ use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, OpenError as JournalError, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 use parking_lot::Mutex;
-
-pub(crate) const METADATA_FILE: &str = "partition.metadata";
 
 /// What is known about a log before it is opened, from the checkpoints of its data folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,19 +73,19 @@ impl PartitionLog {
             let path = folder.join(names::segment_file(Offset::ZERO, suffix));
             fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
         }
-        let path = folder.join(METADATA_FILE);
+        let path = folder.join(partition_metadata::FILE_NAME);
         let file = fs.open(&path, &OpenOptions::create_empty()).map_err(io_error(&path))?;
         file.write_all_at(&partition_metadata::encode(topic_id), 0).map_err(io_error(&path))?;
         let facts = OpenFacts { clean: true, ..OpenFacts::default() };
         let (log, _) = PartitionLog::open(env, folder, partition, &facts, config)?;
-        log.state.lock().new_files_unsynced = true;
-        log.journal.note_new_names(&[METADATA_FILE]);
+        log.state.lock().unsynced.set_new_files(true);
+        log.journal.note_new_names(&[partition_metadata::FILE_NAME]);
         Ok(log)
     }
 
     /// Writes `partition.metadata`, durably.
     pub(crate) fn write_topic_id(fs: &dyn Fs, folder: &Path, topic_id: TopicId) -> Result<(), OpenError> {
-        let path = folder.join(METADATA_FILE);
+        let path = folder.join(partition_metadata::FILE_NAME);
         fs.atomic_write(&path, &partition_metadata::encode(topic_id)).map_err(io_error(&path))
     }
 
@@ -163,11 +161,11 @@ impl<'a> Opening<'a> {
             None => known::read_topic_id(fs, folder, &partition)?,
             known => known,
         };
-        let epochs = match small_file::load(fs, &folder.join(EPOCH_FILE), epoch_checkpoint::decode)? {
+        let epochs = match small_file::load(fs, &folder.join(epoch_checkpoint::FILE_NAME), epoch_checkpoint::decode)? {
             Loaded::Content(entries) => Some(Epochs::new(entries)),
             other => {
                 if other != Loaded::Absent {
-                    tracing::warn!(%partition, "rebuilding {EPOCH_FILE} from the log: {other:?}");
+                    tracing::warn!(%partition, "rebuilding {} from the log: {other:?}", epoch_checkpoint::FILE_NAME);
                 }
                 None
             }
@@ -306,6 +304,24 @@ impl<'a> Opening<'a> {
         })
     }
 
+    /// What is not durable of a log that begins with the segment `first`. `rebuilt`: segments whose indexes were made
+    /// again.
+    fn unsynced(&self, mut rebuilt: Vec<Offset>, first: Offset, state: &State) -> Unsynced {
+        rebuilt.retain(|base| *base < state.active.base);
+        let recovery_point = self.facts.recovery_point.map(|point| point.min(state.next_offset));
+        let checkpointed = recovery_point.map(|recovery_point| CheckpointEntry {
+            recovery_point,
+            log_start: state.log_start,
+            log_start_matters: state.log_start > first,
+            cleaned_to: self.facts.cleaned_to,
+        });
+        let mut unsynced = Unsynced::opened(rebuilt, checkpointed, recovery_point.unwrap_or(Offset::ZERO));
+        // A process that was killed left names that no sync covers; where nothing is known to be durable, the first
+        // files too.
+        unsynced.set_new_files(!self.facts.clean && self.facts.recovery_point.is_none_or(|point| point <= first));
+        unsynced
+    }
+
     fn assemble(self, opened: Opened) -> Result<(PartitionLog, LogRecovery), OpenError> {
         let fs = self.env.fs.as_ref();
         let journal = opened.journal;
@@ -314,8 +330,12 @@ impl<'a> Opening<'a> {
         segments.iter_mut().for_each(|segment| segment.has_aborted = opened.with_aborted.contains(&segment.base));
         let bases: Vec<_> = segments.iter().map(|segment| segment.base).collect();
         self.listing.remove_orphans(fs, self.folder, &bases).map_err(io_error(self.folder))?;
-        let found =
-            Found { listed: &self.listing.snapshots, segments: &bases, end: opened.next_offset, used: opened.snapshot };
+        let found = FoundSnapshots {
+            listed: &self.listing.snapshots,
+            segments: &bases,
+            end: opened.next_offset,
+            used: opened.snapshot,
+        };
         let durable_up_to = if self.facts.clean { Some(opened.next_offset) } else { self.facts.recovery_point };
         let snapshots = Snapshots::settle(fs, self.folder, &found, durable_up_to)?;
         self.complete_active_segment(opened.index.base, opened.recovery.logs == 0)?;
@@ -330,23 +350,12 @@ impl<'a> Opening<'a> {
         state.epochs.truncate_start(state.log_start);
         state.producers = opened.producers;
         state.snapshots = snapshots;
-        state.unsynced_indexes = opened.rebuilt;
-        state.unsynced_indexes.retain(|base| *base < state.active.base);
-        state.checkpointed = self.facts.recovery_point.map(|recovery_point| CheckpointEntry {
-            recovery_point: recovery_point.min(state.next_offset),
-            log_start: state.log_start,
-            log_start_matters: state.log_start > first,
-            cleaned_to: self.facts.cleaned_to,
-        });
         state.cleaned_to = self.facts.cleaned_to;
-        state.recovery_point_on_disk = self.facts.recovery_point.unwrap_or(Offset::ZERO).min(state.next_offset);
-        // A process that was killed left names that no sync covers; where nothing is known to be durable, the first
-        // files too.
-        state.new_files_unsynced = !self.facts.clean && self.facts.recovery_point.is_none_or(|point| point <= first);
+        state.unsynced = self.unsynced(opened.rebuilt, first, &state);
         if !self.facts.clean {
-            journal.note_new_names(&[METADATA_FILE]);
+            journal.note_new_names(&[partition_metadata::FILE_NAME]);
         }
-        state.check();
+        state.in_order().map_err(io::Error::other).map_err(io_error(self.folder))?;
         let durability = Arc::new(Durability::new(opened.next_offset));
         let observer = Arc::downgrade(&durability);
         journal.set_observer(observer);

@@ -158,3 +158,15 @@ fn a_disk_without_room_for_the_epochs_does_not_end_the_log() {
     let (log, _) = open(&fs.crash(CrashPolicy::Nothing), OpenFacts::default(), small());
     assert!(log.log_end() == Offset(3) && log.latest_epoch().is_some());
 }
+
+#[test]
+fn positions_that_are_out_of_order_end_the_log_and_are_told() {
+    let (_, log) = create(config());
+    put(&log, &["a", "b"]);
+    log.state.lock().log_start = Offset(9);
+    let refused = log.append(&batch(&["c"]), &client()).unwrap_err().to_string();
+    assert!(refused.contains("log start 9") && refused.contains("log end 3"), "{refused}");
+    let failure = log.failure().unwrap().to_string();
+    assert!(failure.contains("out of order"), "{failure}");
+    assert!(log.append(&batch(&["d"]), &client()).is_err() && log.prepare_checkpoint().is_err(), "it stays so");
+}

@@ -53,7 +53,7 @@ fn a_scan_begins_in_the_segment_of_the_recovery_point() {
 fn a_scan_begins_at_a_snapshot_in_the_middle_of_a_segment() {
     let (fs, log) = create(LogConfig { segment_bytes: 1 << 20, ..small() });
     fill(&log, 100);
-    log.state.lock().bytes_since_checkpoint = 1 << 30;
+    log.state.lock().unsynced.appended(1 << 30);
     let point = log.prepare_checkpoint().unwrap().recovery_point;
     assert_eq!(point, Offset(100));
     fill(&log, 3);
@@ -158,7 +158,7 @@ fn a_damaged_epoch_file_is_made_again_from_the_batches() {
         });
     }
     log.close().unwrap();
-    let path = Path::new(FOLDER).join(flush::EPOCH_FILE);
+    let path = Path::new(FOLDER).join(crate::formats::epoch_checkpoint::FILE_NAME);
     let before = fs.read_all(&path).unwrap();
     assert_eq!(before, b"0\n4\n0 0\n1 9\n2 18\n3 27\n");
     for damage in [&b""[..], b"0\n9\n1 1\n"] {

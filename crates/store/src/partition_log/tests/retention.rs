@@ -1,6 +1,6 @@
 use super::*;
 use crate::formats::epoch_checkpoint;
-use crate::partition_log::flush::EPOCH_FILE;
+use crate::formats::epoch_checkpoint::FILE_NAME as EPOCH_FILE;
 
 #[test]
 fn by_size_whole_segments_go_and_the_active_one_stays() {
