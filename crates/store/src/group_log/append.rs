@@ -9,6 +9,7 @@ use mainstem_journal::{AppendError as JournalError, RollError};
 use mainstem_record::{BatchHeader, BatchView, ValidationError};
 
 use super::commit_log::WriteError;
+use super::queue_folder::Missing;
 use super::state::{Placed, State};
 use super::{GroupPartition, flush};
 use crate::config::{Durability, KeyIndexing};
@@ -201,15 +202,18 @@ impl GroupPartition {
         Ok(())
     }
 
+    /// Into files that are there: the thread `views` creates those that are not.
     fn write_queue_unless_others_do(&self) -> Result<(), AppendError> {
-        let Some(mut folder) = self.queue_folder.try_lock() else { return Ok(()) };
-        let result = self.write_queue_to(&mut folder);
+        let Some(mut folder) = self.queue_folder.try_lock().filter(|folder| !folder.needs_file()) else {
+            return Ok(());
+        };
+        let result = self.write_queue_to(&mut folder, Missing::LeaveOut);
         drop(folder);
         Ok(result.or_else(|error| self.core.view_failed(&self.core.queue_dir(&self.partition), error))?)
     }
 
     fn write_index(&self) -> Result<(), AppendError> {
-        let result = self.core.index.write(self.core.fs());
+        let result = self.core.index.write_unless_others_do(self.core.fs());
         Ok(result.or_else(|error| self.core.view_failed(&self.core.index_dir(), error))?)
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::commit_log::End;
 use super::queue_files::Unsynced;
+use super::queue_folder::Missing;
 use super::time_marks::{self, GROUP_MARKS_MAX};
 use super::{GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
@@ -87,7 +88,7 @@ impl GroupLog {
                 states.pop();
                 continue;
             }
-            let written = partition.write_queue_to(&mut folder);
+            let written = partition.write_queue_to(&mut folder, Missing::Create);
             let files = folder.take_unsynced();
             drop(folder);
             written.map_err(|error| self.view_error("write", &self.core.queue_dir(&partition.partition), error))?;

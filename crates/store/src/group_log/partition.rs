@@ -10,14 +10,13 @@ use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
 use super::confirm::LostRecords;
-use super::queue_folder::QueueFolder;
+use super::queue_folder::{Missing, QueueFolder};
 use super::state::State;
 use super::{Core, PartitionKey};
 use crate::config::{self, LogConfig};
 use crate::durability::{self, Durability};
 use crate::error::{LogStartError, StorageError};
 use crate::formats::epoch_checkpoint::EpochEntry;
-use crate::formats::queue_entry::ENTRY_SIZE;
 use crate::formats::transaction_index::AbortedTransaction;
 use crate::log_types::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
 use crate::views::producers::Producer;
@@ -272,12 +271,12 @@ impl GroupPartition {
 
     /// Writes what waits of the consume queue into its files.
     pub(super) fn write_queue(&self) -> io::Result<()> {
-        self.write_queue_to(&mut self.queue_folder.lock())
+        self.write_queue_to(&mut self.queue_folder.lock(), Missing::Create)
     }
 
     /// What is appended meanwhile waits for the next time: no lock that an append takes is held while files are
     /// written.
-    pub(super) fn write_queue_to(&self, folder: &mut QueueFolder) -> io::Result<()> {
+    pub(super) fn write_queue_to(&self, folder: &mut QueueFolder, missing: Missing) -> io::Result<()> {
         if folder.is_gone() {
             return Ok(());
         }
@@ -286,10 +285,12 @@ impl GroupPartition {
         loop {
             let from = self.state.lock().queue.unwritten(end, &mut entries);
             let Some(from) = from else { return Ok(()) };
-            folder.write(self.core.fs(), from, &entries)?;
-            let written = Offset(from + (entries.len() / ENTRY_SIZE) as i64);
+            let written = folder.write(self.core.fs(), from, &entries, missing)?;
             let kept = self.core.env.queues.kept_max(self.core.options.queue_bytes);
-            self.state.lock().queue.wrote(written, kept);
+            self.state.lock().queue.wrote(Offset(written), kept);
+            if folder.needs_file() {
+                return Ok(());
+            }
         }
     }
 

@@ -29,6 +29,15 @@ pub(crate) struct QueueFolder {
     names_unsynced: bool,
     /// What a sync that has not succeeded yet is to cover.
     syncing: Syncing,
+    /// The next entries go into a file that is not there.
+    needs_file: bool,
+}
+
+/// Whether a write may create what is not there. Creating can wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    LeaveOut,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +57,7 @@ impl QueueFolder {
             unsynced: Vec::new(),
             names_unsynced: false,
             syncing: Syncing::default(),
+            needs_file: false,
         }
     }
 
@@ -123,8 +133,18 @@ impl QueueFolder {
         self.gone
     }
 
-    /// Writes entries that begin at offset `from` into as many files as they reach into.
-    pub(crate) fn write(&mut self, fs: &dyn Fs, mut from: i64, mut bytes: &[u8]) -> io::Result<()> {
+    /// Whether the next entries wait for a write that may create a file.
+    pub(crate) fn needs_file(&self) -> bool {
+        self.needs_file
+    }
+
+    /// Writes entries that begin at offset `from` into as many files as they reach into; gives the offset after the
+    /// last one that was written.
+    pub(crate) fn write(&mut self, fs: &dyn Fs, mut from: i64, mut bytes: &[u8], missing: Missing) -> io::Result<i64> {
+        if !self.exists && missing == Missing::LeaveOut {
+            self.needs_file = true;
+            return Ok(from);
+        }
         self.create(fs)?;
         while !bytes.is_empty() {
             let first = self.files.begin_of_file(from);
@@ -132,6 +152,10 @@ impl QueueFolder {
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             let path = file_path(&self.files.dir, first);
             let file = match fs.open(&path, &OpenOptions::read_write()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::LeaveOut => {
+                    self.needs_file = true;
+                    return Ok(from);
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.names_unsynced = true;
                     fs.open(&path, &OpenOptions::create())?
@@ -143,7 +167,8 @@ impl QueueFolder {
             from += (now.len() / ENTRY_SIZE) as i64;
             bytes = later;
         }
-        Ok(())
+        self.needs_file = false;
+        Ok(from)
     }
 
     fn create(&mut self, fs: &dyn Fs) -> io::Result<()> {

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::queue::RUN_SIZE;
 
-/// Past this many times the limit an append writes what waits of its own queue, if that is more than its share.
+/// Past this many times the limit an append writes what waits of its own queue, if that is more than its share, into
+/// files that are there.
 const APPENDS_WRITE_AT: usize = 2;
 /// Past this many times the limit nothing could be written for long: appends are refused where the disk has no room.
 const APPENDS_STOP_AT: usize = 4;

@@ -10,7 +10,7 @@ use super::GroupOptions;
 use super::PartitionKey;
 use super::commit_log::position_of;
 use super::leader_epochs::LeaderEpochs;
-use super::queue_folder::QueueFolder;
+use super::queue_folder::{Missing, QueueFolder};
 use super::state::{Placed, State};
 use super::strays::Unknown;
 use crate::config::KeyIndexing;
@@ -175,7 +175,7 @@ impl<'a> Views<'a> {
         for making in self.partitions.values_mut() {
             let queue = &mut making.state.queue;
             while let Some(from) = queue.unwritten(queue.end(), &mut entries) {
-                making.queue_folder.write(self.env.fs.as_ref(), from, &entries)?;
+                making.queue_folder.write(self.env.fs.as_ref(), from, &entries, Missing::Create)?;
                 let written = Offset(from + (entries.len() / ENTRY_SIZE) as i64);
                 queue.wrote(written, self.env.queues.kept_max(self.queue_bytes_max));
             }

@@ -12,8 +12,8 @@
 //!
 //! Numbers: 5,000,000 slots and 20,000,000 entries a file unless configured otherwise, 420,000,040 bytes, sparse;
 //! 65,536 keys wait, 1.5 MiB, before an append writes them itself; with so many, a key costs a quarter of a system
-//! call. At most 262,144 wait, 6 MiB, and those of one batch each thread. A look-up goes through 1,048,576 entries at
-//! most.
+//! call. At most 262,144 wait after a failed write, 6 MiB, and 1,048,576 for another thread that writes or creates a
+//! file, 24 MiB; and those of one batch each thread. A look-up goes through 1,048,576 entries at most.
 
 mod missing;
 mod waiting;
@@ -215,7 +215,7 @@ impl KeyIndex {
     fn write_all(&self, fs: &dyn Fs, state: &mut Files, keys: &[NewKey]) -> Result<(), (usize, io::Error)> {
         let mut written = 0;
         while let Some(first) = keys.get(written) {
-            let room = state.files.last().map_or(0, |file| self.size.entries - file.header.count) as usize;
+            let room = self.room(state);
             if room == 0 {
                 self.begin_file(fs, state, first).map_err(|error| (written, error))?;
                 continue;

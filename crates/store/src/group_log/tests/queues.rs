@@ -69,6 +69,27 @@ fn memory_is_bounded_although_nobody_but_appends_writes_queues() {
 }
 
 #[test]
+fn an_append_writes_into_files_that_are_there_and_leaves_others_to_the_thread_for_views() {
+    let fs = MemFs::new();
+    let limit = 40 * 50;
+    let group = open_limited(&fs, limit);
+    let log = &logs_of(&group)[0];
+    let written = || log.state.lock().queue.written().0;
+    fill(log, 150);
+    assert!(log.state.lock().queue.bytes() > 2 * limit, "an append is to write it");
+    assert!(written() == 0 && !queue_exists(&fs, "orders/0"), "it creates neither folder nor file");
+    group.write_queues();
+    assert_eq!(written(), 150);
+    let file_entries = log.state.lock().queue.files().end_of_file(0);
+    let file_end = log.state.lock().queue.files().end_of_file(149);
+    fill(log, 150);
+    assert_eq!((written(), file_end - file_entries < 150), (file_end, true), "up to the end of the last file");
+    group.write_queues();
+    assert_eq!(written(), 300);
+    expect_filled(log, 0..300);
+}
+
+#[test]
 fn tags_count_and_long_batches_are_written_in_pieces() {
     let fs = MemFs::new();
     let group = open_limited(&fs, 1 << 20);

@@ -6,12 +6,17 @@ use super::NewKey;
 pub(super) const DUE: usize = if cfg!(test) { 48 } else { 65_536 };
 /// What comes when so many wait, and writing them failed, is left out.
 const WAITING_MAX: usize = 4 * DUE;
+/// The same for keys that wait until another thread has created a file, or has written.
+const PUT_OFF_MAX: usize = 16 * DUE;
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     keys: Vec<NewKey>,
-    /// With so many, if more than [`DUE`], somebody should write: that failed, and not every append is to try again.
+    /// With so many, if more than [`DUE`], somebody should write: that was put off or failed, and not every append is
+    /// to try again.
     due: usize,
+    /// The last write failed.
+    failed: bool,
     missing: Option<Missing>,
 }
 
@@ -32,9 +37,11 @@ impl Waiting {
             missing.last = missing.last.max(position);
             return false;
         }
-        if self.due > DUE && self.keys.len() >= WAITING_MAX {
+        let keys_max = if self.failed { WAITING_MAX } else { PUT_OFF_MAX };
+        if self.due > DUE && self.keys.len() >= keys_max {
             self.missing = Some(Missing { from: position, last: position });
-            tracing::warn!("the disk is full: the key index lacks records from position {position} on");
+            let reason = if self.failed { "the disk is full" } else { "the disk is slow" };
+            tracing::warn!("{reason}: the key index lacks records from position {position} on");
             return false;
         }
         self.keys.extend(hashes.iter().map(|hash| NewKey { hash: *hash, position, time_ms }));
@@ -48,10 +55,17 @@ impl Waiting {
     /// What was taken is in the files.
     pub(super) fn written(&mut self) {
         self.due = DUE;
+        self.failed = false;
     }
 
     /// Keys that could not be written, ahead of those that came meanwhile.
     pub(super) fn put_back(&mut self, keys: &[NewKey]) {
+        self.put_off(keys);
+        self.failed = true;
+    }
+
+    /// Keys that are left to another thread, ahead of those that came meanwhile.
+    pub(super) fn put_off(&mut self, keys: &[NewKey]) {
         self.keys.splice(0..0, keys.iter().copied());
         self.due = self.keys.len() + DUE;
     }

@@ -6,13 +6,39 @@ use std::ops::RangeInclusive;
 
 use mainstem_env::{File, Fs};
 
-use super::{IndexFile, KeyIndex, NewKey};
+use super::{Files, IndexFile, KeyIndex, NewKey};
 use crate::formats::key_index::{ENTRY_SIZE, IndexEntry, SLOT_SIZE};
 
 /// Slots in it are read and written together.
 const PAGE_BYTES: u64 = 4096;
 
 impl KeyIndex {
+    /// As [`KeyIndex::write`], for threads that must not wait for the disk to create a file: what the last file has no
+    /// room for is left to the next [`KeyIndex::write`], and all of it while another thread writes.
+    pub(crate) fn write_unless_others_do(&self, fs: &dyn Fs) -> io::Result<()> {
+        let Some(mut state) = self.state.try_lock() else {
+            self.waiting.lock().put_off(&[]);
+            return Ok(());
+        };
+        let keys = self.waiting.lock().take();
+        let (now, later) = keys.split_at(self.room(&state).min(keys.len()));
+        if let Err((written, error)) = self.write_all(fs, &mut state, now) {
+            self.waiting.lock().put_back(&keys[written..]);
+            return Err(error);
+        }
+        let mut waiting = self.waiting.lock();
+        match later.is_empty() {
+            true => waiting.written(),
+            false => waiting.put_off(later),
+        }
+        Ok(())
+    }
+
+    /// How many entries the last file has room for.
+    pub(super) fn room(&self, state: &Files) -> usize {
+        state.files.last().map_or(0, |file| self.size.entries - file.header.count) as usize
+    }
+
     /// Writes keys for which there is room: entries first, then the slots that lead to them, then the header.
     pub(super) fn write_keys(&self, fs: &dyn Fs, file: &mut IndexFile, keys: &[NewKey]) -> io::Result<()> {
         let handle = file.handle(fs, self.path(file.name))?;
@@ -113,6 +139,51 @@ mod tests {
     use std::path::Path;
 
     const SIZE: Size = Size { slots: 3000, entries: 400 };
+
+    fn found(index: &KeyIndex, fs: &MemFs, hash: u32) -> Vec<u64> {
+        let mut found = Vec::new();
+        let visit = |position| {
+            found.push(position);
+            ControlFlow::Continue(())
+        };
+        assert!(index.find(fs, hash, visit).unwrap());
+        found
+    }
+
+    #[test]
+    fn an_append_creates_no_file_and_does_not_wait_for_who_does() {
+        let fs = MemFs::new();
+        let index = KeyIndex::create(&fs, Path::new("/index"), SIZE).unwrap();
+        let waiting = || index.waiting.lock().len();
+        let files = || index.list(&fs).unwrap().len();
+        let add = |positions: std::ops::Range<u64>| {
+            positions.map(|position| index.add(&[7], position, 1_700_000_000_000)).filter(|due| *due).count()
+        };
+        assert_eq!(add(0..48), 1, "an append is to write");
+        index.write_unless_others_do(&fs).unwrap();
+        assert_eq!((waiting(), files()), (48, 0));
+        assert_eq!(add(48..95), 0, "not every append is to try");
+        index.write(&fs).unwrap();
+        assert_eq!((waiting(), files()), (0, 1));
+        add(95..500);
+        {
+            let _other = index.state.lock();
+            index.write_unless_others_do(&fs).unwrap();
+            assert_eq!(waiting(), 405, "another thread writes");
+        }
+        index.write_unless_others_do(&fs).unwrap();
+        assert_eq!((waiting(), files()), (101, 1), "the file has room for 399");
+        assert_eq!(found(&index, &fs, 7), (0..500).rev().collect::<Vec<_>>());
+        assert_eq!(files(), 2);
+        // Nobody writes: that is bounded, too.
+        add(500..6000);
+        {
+            let _other = index.state.lock();
+            index.write_unless_others_do(&fs).unwrap();
+        }
+        add(6000..6001);
+        assert!(waiting() <= 5500 && index.missing_from() == Some(6000), "{}", waiting());
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
