@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use super::state::State;
+use super::state::LogState;
 use super::{PartitionLog, segment_base};
 use crate::config::{Durability, LogConfig};
 use crate::durability;
@@ -110,7 +110,7 @@ impl PartitionLog {
 
     fn check_stamped<'a>(
         &self,
-        state: &State,
+        state: &LogState,
         headers: impl Iterator<Item = &'a BatchHeader>,
     ) -> Result<(), AppendError> {
         let mut expected = state.next_offset;
@@ -135,7 +135,7 @@ impl PartitionLog {
         prepare::check_producer(&state.producers, &self.partition, header, state.log_start).ok().flatten()
     }
 
-    fn check_open(&self, state: &State) -> Result<(), AppendError> {
+    fn check_open(&self, state: &LogState) -> Result<(), AppendError> {
         self.check_alive()?;
         if state.closed {
             return Err(AppendError::Closed { partition: self.partition.clone() });
@@ -171,16 +171,14 @@ impl PartitionLog {
     /// Brings every view up to date with a batch that was written.
     fn observe(
         &self,
-        state: &mut State,
+        state: &mut LogState,
         config: &LogConfig,
         header: &BatchHeader,
         marker: Option<TransactionEnd>,
         position: u64,
     ) -> Result<(), AppendError> {
-        state.active.observe(header, position, config.index_interval_bytes);
+        state.segments.appended(header, position, config.index_interval_bytes);
         state.epochs.assign(header.leader_epoch, header.base_offset);
-        state.note_position(header.base_offset, position);
-        state.end_position = position + header.size_in_bytes() as u64;
         state.unsynced.appended(header.size_in_bytes() as u64);
         state.next_offset = header.next_offset();
         match marker {
@@ -191,7 +189,7 @@ impl PartitionLog {
                 }
             }
         }
-        if state.active.has_many_pending() {
+        if state.segments.active().has_many_pending() {
             self.write_pending_indexes(state);
         }
         self.check_order(state)?;
@@ -201,13 +199,13 @@ impl PartitionLog {
     /// Asks for a sync if the settings say so: as they are now, not as they were when the append began. Whoever changes
     /// them to `disk` then asks for a sync of everything up to the log end, so either of the two covers this append. In
     /// the same way what went to memory is written out if the settings do not say `memory` any more.
-    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, State>, begun_with: &LogConfig, first: Offset) {
+    fn after_append(&self, mut state: parking_lot::MutexGuard<'_, LogState>, begun_with: &LogConfig, first: Offset) {
         let config = self.config.load();
         let many = self.durability.hold(first, state.next_offset, config.flush_messages);
         let due = many || config.durability == Durability::Disk;
         let mut flush_to = None;
         if due {
-            let end = Location::new(segment_base(state.active.base), state.end_position);
+            let end = Location::new(segment_base(state.segments.active().base), state.segments.end_position());
             self.durability.mark(end, state.next_offset);
             state.unsynced.flush_asked();
             flush_to = Some(end);

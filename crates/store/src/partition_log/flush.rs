@@ -1,6 +1,6 @@
 //! Making a log durable, and what is checkpointed of it.
 
-use super::state::State;
+use super::state::LogState;
 use super::unsynced::CheckpointEntry;
 use super::{PartitionLog, segment_base};
 use crate::durability;
@@ -71,8 +71,8 @@ impl PartitionLog {
         self.durability.set_listener(listener);
     }
 
-    pub(super) fn mark_end(&self, state: &mut State) -> Location {
-        let end = Location::new(segment_base(state.active.base), state.end_position);
+    pub(super) fn mark_end(&self, state: &mut LogState) -> Location {
+        let end = Location::new(segment_base(state.segments.active().base), state.segments.end_position());
         self.durability.mark(end, state.next_offset);
         state.unsynced.flush_asked();
         end
@@ -138,7 +138,7 @@ impl PartitionLog {
         self.sync_new_files()?;
         let mut state = self.state.lock();
         self.check_order(&state)?;
-        let first = state.segments.first().map_or(Offset::ZERO, |segment| segment.base);
+        let first = state.segments.first_base();
         let unsynced = state.unsynced.first_sealed().unwrap_or(durable_end);
         // Files of segments that are gone from the log may still be there, because they could not be renamed.
         let left_over = self.journal.first_segment().is_some_and(|left| left < segment_base(first));
@@ -330,7 +330,7 @@ impl PartitionLog {
             let end = state.next_offset;
             self.take_snapshot(&mut state, end)?;
             self.mark_end(&mut state);
-            let base = state.active.base;
+            let base = state.segments.active().base;
             if state.unsynced.has_grown() {
                 state.unsynced.sealed(base);
             }

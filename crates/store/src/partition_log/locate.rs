@@ -121,8 +121,8 @@ impl Look<'_> {
     ) -> Result<Option<OffsetIndexEntry>, ReadError> {
         let in_file = {
             let state = self.log.state.lock();
-            if state.active.base == base {
-                let index = &state.active.offsets;
+            if state.segments.active().base == base {
+                let index = &state.segments.active().offsets;
                 let after = index.pending.partition_point(&holds);
                 if after > 0 {
                     return Ok(Some(index.pending[after - 1]));

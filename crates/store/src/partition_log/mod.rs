@@ -1,5 +1,17 @@
 //! One partition: its segments, its indexes, its producers, its epochs.
 //!
+//! The parts of a log each hide what they hold, and keep its rules in one file:
+//!
+//! | part | what it knows |
+//! | --- | --- |
+//! | `segments.rs` | which segments there are, the index of the active one, where it ends, what was cut or swapped |
+//! | `unsynced.rs` | what is not known to be durable, and what the checkpoint files say |
+//! | `producer_snapshots.rs` | the snapshots of the producers' states |
+//! | `deleted_files.rs` | files that are removed later |
+//! | `views/epochs.rs`, `views/producers.rs` | leader epochs; producers and their open transactions |
+//! | `durability.rs` | from the journal's durable location to the durable end; who is told |
+//! | `state.rs` | these parts under one lock, and the order of positions |
+//!
 //! Locks, in the order in which they may be taken: `replacing` (held by whoever changes files of sealed segments:
 //! retention, a cut, the swap of a compaction; for as long as that takes) → `appending` (held across the page-cache
 //! write of an append, and by whoever rolls, cuts or closes) → `state` (held for moments; across IO only while segments
@@ -27,6 +39,7 @@ mod roll;
 mod scanner;
 mod sealed;
 mod segment_file;
+mod segments;
 mod snapshots;
 mod state;
 mod time_lookup;
@@ -49,7 +62,7 @@ use mainstem_env::Fs;
 use mainstem_journal::{Journal, JournalOptions};
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
-use state::State;
+use state::LogState;
 
 use crate::config::{self, LogConfig};
 use crate::durability::{self, Durability};
@@ -76,7 +89,7 @@ pub struct PartitionLog {
     replacing: Mutex<()>,
     keys: Mutex<keys::Keys>,
     appending: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     durability: Arc<Durability>,
     hints: Mutex<locate::Hints>,
     checked: checked::Checked,
@@ -161,7 +174,7 @@ impl PartitionLog {
     }
 
     pub fn segment_count(&self) -> usize {
-        self.state.lock().segments.len()
+        self.state.lock().segments.all().len()
     }
 
     /// First offset of the oldest open transaction, given the high watermark: a transaction whose marker is not yet
@@ -243,7 +256,7 @@ impl PartitionLog {
 
     /// To be called after each change of the positions, with the state that holds them: what is out of order ends the
     /// log, and nothing is served or written that rests on it.
-    fn check_order(&self, state: &State) -> Result<(), StorageError> {
+    fn check_order(&self, state: &LogState) -> Result<(), StorageError> {
         state.in_order().map_err(|reason| self.end_with(reason))
     }
 

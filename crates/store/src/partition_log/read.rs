@@ -83,21 +83,21 @@ impl Look<'_> {
         if from >= upper {
             return Ok(Plan::Nothing);
         }
-        let index = state.segment_index(from);
-        let base = state.segments[index].base;
-        let next_segment = state.segments.get(index + 1).map(|segment| segment.base);
+        let index = state.segments.index_of(from);
+        let base = state.segments.all()[index].base;
+        let next_segment = state.segments.all().get(index + 1).map(|segment| segment.base);
         if let Some(next) = next_segment {
             drop(state);
             let end = self.segment_len(base)?;
             return Ok(Plan::Look(Place { base, end, next, from_position: None, upper_position: None }));
         }
-        self.note_end(base, state.end_position);
+        self.note_end(base, state.segments.end_position());
         Ok(Plan::Look(Place {
             base,
-            end: state.end_position,
+            end: state.segments.end_position(),
             next: log_end,
-            from_position: state.recent_position(from),
-            upper_position: state.recent_position(upper),
+            from_position: state.segments.recent_position(from),
+            upper_position: state.segments.recent_position(upper),
         }))
     }
 

@@ -15,7 +15,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::state::{SegmentView, State};
+use super::segments::SegmentView;
+use super::state::LogState;
 use super::{PartitionLog, segment_base};
 use crate::compaction::CompactError;
 use crate::formats::names;
@@ -41,7 +42,7 @@ pub(crate) struct Replacement {
 impl PartitionLog {
     /// Where a view of a segment is at this moment.
     pub(super) fn view_file(&self, base: Offset, suffix: &str) -> PathBuf {
-        if self.state.lock().swapping == Some(base) {
+        if self.state.lock().segments.is_swapping(base) {
             return self.file(base, &format!("{suffix}{}", names::SWAP));
         }
         self.file(base, suffix)
@@ -68,12 +69,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    fn replaceable(&self, state: &State, new: &Replacement) -> bool {
-        let from = state.segments.partition_point(|segment| segment.base < new.bases[0]);
-        let there: Vec<Offset> =
-            state.segments[from..].iter().map(|segment| segment.base).take(new.bases.len() + 1).collect();
-        let same = there.split_last().is_some_and(|(next, bases)| *next == new.next && *bases == new.bases[..]);
-        same && !state.closed && state.cuts == new.cuts
+    fn replaceable(&self, state: &LogState, new: &Replacement) -> bool {
+        !state.closed && state.segments.are(&new.bases, new.next, new.cuts)
     }
 
     /// Step 2.
@@ -121,10 +118,8 @@ impl PartitionLog {
             has_aborted: new.suffixes.contains(&names::TRANSACTION_INDEX),
             ..SegmentView::new(base)
         };
-        let from = state.segments.partition_point(|segment| segment.base < base);
-        state.segments.splice(from..from + new.bases.len(), [view]);
+        state.segments.swap(new.bases.len(), view);
         state.unsynced.settled(|known| new.bases.contains(&known));
-        state.swapping = Some(base);
         self.check_order(&state)?;
         Ok(())
     }
@@ -171,7 +166,7 @@ impl PartitionLog {
                 let renamed = self.fs().rename(&path, &self.file(new.bases[0], suffix));
                 renamed.map_err(|error| self.fail("rename", &path, error))?;
             }
-            state.swapping = None;
+            state.segments.swapped();
         }
         self.sync_folder()
     }

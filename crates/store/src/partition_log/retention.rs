@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::state::State;
+use super::state::LogState;
 use super::{PartitionLog, listing, segment_base};
 use crate::durability;
 use crate::error::StorageError;
@@ -51,8 +51,8 @@ impl PartitionLog {
     fn candidates(&self) -> Result<Vec<Candidate>, StorageError> {
         let (segments, active_bytes, active_time, end) = {
             let state = self.state.lock();
-            let active_time = state.active.largest_time.map(|largest| largest.timestamp_ms);
-            (state.segments.clone(), state.end_position, active_time, state.next_offset)
+            let active_time = state.segments.active().largest_time.map(|largest| largest.timestamp_ms);
+            (state.segments.all().to_vec(), state.segments.end_position(), active_time, state.next_offset)
         };
         let mut candidates = Vec::with_capacity(segments.len());
         for (index, segment) in segments.iter().enumerate() {
@@ -79,14 +79,14 @@ impl PartitionLog {
     pub(super) fn largest_time(&self, base: Offset) -> std::io::Result<Option<i64>> {
         let known = {
             let state = self.state.lock();
-            state.segments.iter().find(|segment| segment.base == base).and_then(|segment| segment.largest_time_ms)
+            state.segments.all().iter().find(|segment| segment.base == base).and_then(|segment| segment.largest_time_ms)
         };
         if let Some(known) = known {
             return Ok(known);
         }
         let tail = index_file::tail::<TimeIndexEntry>(self.fs(), &self.file(base, names::TIME_INDEX))?;
         let time = tail.and_then(|(_, last)| last).map(|last| last.timestamp_ms);
-        match self.state.lock().segments.iter_mut().find(|segment| segment.base == base) {
+        match self.state.lock().segments.find_mut(base) {
             // Not if somebody knows already: this may be what the segment held before it was compacted.
             Some(segment) => Ok(*segment.largest_time_ms.get_or_insert(time)),
             None => Ok(time),
@@ -122,7 +122,7 @@ impl PartitionLog {
     fn drop_views(&self, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
         let _order = self.appending.lock();
         let mut state = self.state.lock();
-        let last_base = state.segments.last().map(|segment| segment.base);
+        let last_base = state.segments.all().last().map(|segment| segment.base);
         if gone.last().map(|candidate| candidate.base) == last_base {
             let unchanged = gone.last().is_some_and(|candidate| candidate.next == state.next_offset);
             if !unchanged {
@@ -135,13 +135,12 @@ impl PartitionLog {
         self.drop_front(&mut state, gone)
     }
 
-    fn drop_front(&self, state: &mut State, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
+    fn drop_front(&self, state: &mut LogState, gone: &[Candidate]) -> Result<Vec<Offset>, StorageError> {
         let bases: Vec<Offset> = gone.iter().map(|candidate| candidate.base).collect();
-        state.segments.retain(|segment| !bases.contains(&segment.base));
+        state.segments.remove(&bases);
         state.unsynced.settled(|base| bases.contains(&base));
-        if let Some(first) = state.segments.first().map(|segment| segment.base)
-            && first > state.log_start
-        {
+        let first = state.segments.first_base();
+        if first > state.log_start {
             state.log_start = first;
             state.epochs.truncate_start(first);
         }
@@ -151,7 +150,7 @@ impl PartitionLog {
 
     /// Renames the files of segments that are no longer part of the log, also of those that an earlier pass failed to.
     fn delete_files(&self, gone: &[Candidate]) -> Result<(), StorageError> {
-        let first = self.state.lock().segments.first().map(|segment| segment.base);
+        let first = Some(self.state.lock().segments.first_base());
         let Some(first) = first.filter(|first| self.journal.first_segment() < Some(segment_base(*first))) else {
             return Ok(());
         };

@@ -1,10 +1,9 @@
 //! Beginning a new segment, and the files that belong to the one that ends.
 
-use super::active_index::ActiveIndex;
 use super::headers;
 use super::look::Disk;
 use super::segment_file::random_below;
-use super::state::{SegmentView, State};
+use super::state::LogState;
 use super::{PartitionLog, segment_base};
 use crate::config::LogConfig;
 use crate::durability;
@@ -25,28 +24,28 @@ impl PartitionLog {
     /// active segment.
     pub(super) fn roll_if_needed(
         &self,
-        state: &mut State,
+        state: &mut LogState,
         config: &LogConfig,
         header: &BatchHeader,
         size: usize,
         now: TimestampMs,
     ) -> Result<(), AppendError> {
-        if state.end_position == 0 {
+        if state.segments.end_position() == 0 {
             // An empty segment takes anything; but offsets in it must be within reach of its base.
-            let reachable = header.last_offset().0 - state.active.base.0 <= i64::from(i32::MAX);
+            let reachable = header.last_offset().0 - state.segments.active().base.0 <= i64::from(i32::MAX);
             return if reachable {
                 Ok(())
             } else {
                 self.roll(state, header.base_offset).map_err(|e| self.refuse(e, size))
             };
         }
-        let too_large = state.end_position + size as u64 > u64::from(config.segment_bytes);
-        let too_far = header.last_offset().0 - state.active.base.0 > i64::from(i32::MAX);
-        let full = state.active.is_full(config.segment_index_bytes);
+        let too_large = state.segments.end_position() + size as u64 > u64::from(config.segment_bytes);
+        let too_far = header.last_offset().0 - state.segments.active().base.0 > i64::from(i32::MAX);
+        let full = state.segments.active().is_full(config.segment_index_bytes);
         if too_large || too_far || full || self.is_too_old(state, config, header.max_timestamp, now) {
             self.roll(state, state.next_offset).map_err(|error| self.refuse(error, size))?;
-        } else if state.end_position > u64::from(config.segment_bytes) / 2
-            || state.active.is_full(config.segment_index_bytes / 2)
+        } else if state.segments.end_position() > u64::from(config.segment_bytes) / 2
+            || state.segments.active().is_full(config.segment_index_bytes / 2)
         {
             self.journal.prepare_next_soon();
         }
@@ -65,20 +64,21 @@ impl PartitionLog {
     }
 
     /// Kafka's rule: the time of the batch against that of the segment's first batch. Without times there is no age.
-    fn is_too_old(&self, state: &mut State, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
+    fn is_too_old(&self, state: &mut LogState, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
         let age_max_ms = config.segment_age_max_ms();
         if age_max_ms == i64::MAX {
             return false;
         }
-        if state.active.first_time_ms.is_none() {
+        if state.segments.active().first_time_ms.is_none() {
             // An append does not wait for this: what is not in memory is read by the next checkpoint.
-            state.active.first_time_ms = self.read_first_time(state.active.base, Disk::Never);
+            state.segments.active_mut().first_time_ms = self.read_first_time(state.segments.active().base, Disk::Never);
         }
-        let first = state.active.first_time_ms.filter(|first| *first >= 0);
+        let first = state.segments.active().first_time_ms.filter(|first| *first >= 0);
         let newest = if batch_time.0 >= 0 { batch_time } else { now };
         let Some(first) = first else { return false };
         // Clients choose the times: any number is possible.
-        let left_ms = age_max_ms.saturating_sub(state.active.jitter_ms).saturating_sub(newest.0.saturating_sub(first));
+        let left_ms =
+            age_max_ms.saturating_sub(state.segments.active().jitter_ms).saturating_sub(newest.0.saturating_sub(first));
         if (0..PREPARED_BEFORE_MS.min(age_max_ms / 2)).contains(&left_ms) {
             self.journal.prepare_next_soon();
         }
@@ -106,21 +106,21 @@ impl PartitionLog {
         let base = {
             let state = self.state.lock();
             // Only a log that is written to needs it; an idle one keeps its file closed.
-            let needed = state.active.first_time_ms.is_none() && state.unsynced.has_grown() && !state.closed;
+            let needed = state.segments.active().first_time_ms.is_none() && state.unsynced.has_grown() && !state.closed;
             if !needed {
                 return;
             }
-            state.active.base
+            state.segments.active().base
         };
         let time = self.read_first_time(base, Disk::MayWait);
         let mut state = self.state.lock();
-        if state.active.base == base && state.active.first_time_ms.is_none() {
-            state.active.first_time_ms = time;
+        if state.segments.active().base == base && state.segments.active().first_time_ms.is_none() {
+            state.segments.active_mut().first_time_ms = time;
         }
     }
 
     /// Seals the active segment and begins one at `base`. If it fails nothing has changed.
-    pub(super) fn roll(&self, state: &mut State, base: Offset) -> Result<(), StorageError> {
+    pub(super) fn roll(&self, state: &mut LogState, base: Offset) -> Result<(), StorageError> {
         self.seal_indexes(state)?;
         let end = state.next_offset;
         self.take_snapshot(state, end)?;
@@ -131,20 +131,11 @@ impl PartitionLog {
         }
         self.journal.roll(segment_base(base)).map_err(|error| self.roll_failed(error))?;
         let config = self.config.load();
-        let sealed = state.active.base;
-        if state.end_position > 0 {
-            state.unsynced.sealed(sealed);
+        if state.segments.end_position() > 0 {
+            state.unsynced.sealed(state.segments.active().base);
         }
-        if let Some(segment) = state.segments.last_mut() {
-            segment.largest_time_ms = Some(state.active.largest_time.map(|largest| largest.timestamp_ms));
-        }
-        if sealed != base {
-            state.segments.push(SegmentView::new(base));
-        }
-        state.active = ActiveIndex::new(base);
-        state.active.jitter_ms = random_below(self.env.rng.as_ref(), config.segment_jitter_ms.min(config.segment_ms));
-        state.end_position = 0;
-        state.forget_positions();
+        let jitter_max_ms = config.segment_jitter_ms.min(config.segment_ms);
+        state.segments.begin(base, random_below(self.env.rng.as_ref(), jitter_max_ms));
         self.create_index_files(base)
     }
 
@@ -179,13 +170,13 @@ impl PartitionLog {
     }
 
     /// The last time entry, then everything into the files, which then have their final length.
-    pub(super) fn seal_indexes(&self, state: &mut State) -> Result<(), StorageError> {
-        state.active.note_largest_time();
+    pub(super) fn seal_indexes(&self, state: &mut LogState) -> Result<(), StorageError> {
+        state.segments.active_mut().note_largest_time();
         self.try_write_indexes(state)
     }
 
-    fn try_write_indexes(&self, state: &mut State) -> Result<(), StorageError> {
-        let active = &mut state.active;
+    fn try_write_indexes(&self, state: &mut LogState) -> Result<(), StorageError> {
+        let active = state.segments.active_mut();
         let (offsets, times) = (self.file(active.base, names::INDEX), self.file(active.base, names::TIME_INDEX));
         let storage = |path: &std::path::Path| {
             let path = path.to_owned();
@@ -206,15 +197,15 @@ impl PartitionLog {
 
     /// Writes pending entries because there are many. Where that fails they wait in memory for the roll, which reports
     /// it.
-    pub(super) fn write_pending_indexes(&self, state: &mut State) {
+    pub(super) fn write_pending_indexes(&self, state: &mut LogState) {
         if let Err(error) = self.try_write_indexes(state) {
             tracing::warn!(partition = %self.partition, "{error}");
         }
     }
 
     /// Adds to the transaction index of the active segment.
-    pub(super) fn add_aborted(&self, state: &mut State, aborted: AbortedTransaction) -> Result<(), StorageError> {
-        let path = self.file(state.active.base, names::TRANSACTION_INDEX);
+    pub(super) fn add_aborted(&self, state: &mut LogState, aborted: AbortedTransaction) -> Result<(), StorageError> {
+        let path = self.file(state.segments.active().base, names::TRANSACTION_INDEX);
         let write = |fs: &dyn Fs| {
             let file = fs.open(&path, &OpenOptions::create())?;
             let len = file.len()?;
@@ -224,7 +215,7 @@ impl PartitionLog {
         if let Some(segment) = state.segments.last_mut() {
             segment.has_aborted = true;
         }
-        state.unsynced.transaction_added(state.active.base);
+        state.unsynced.transaction_added(state.segments.active().base);
         Ok(())
     }
 }

@@ -54,15 +54,15 @@ impl PartitionLog {
             if state.closed {
                 return Ok(None);
             }
-            let bases: Vec<Offset> = state.segments.iter().map(|segment| segment.base).collect();
+            let bases: Vec<Offset> = state.segments.bases().collect();
             let sealed = Sealed {
                 segments: Vec::with_capacity(bases.len()),
-                active: state.active.base,
+                active: state.segments.active().base,
                 log_start: state.log_start,
                 log_end: state.next_offset,
                 cleaned_to: state.cleaned_to,
                 recovery_point: state.unsynced.recovery_point(),
-                cuts: state.cuts,
+                cuts: state.segments.cuts(),
             };
             (bases, sealed)
         };
@@ -106,7 +106,7 @@ impl PartitionLog {
     /// Notes up to where the log is compacted, unless something was cut since.
     pub(crate) fn set_cleaned_to(&self, to: Offset, cuts: u64) {
         let mut state = self.state.lock();
-        if state.cuts == cuts {
+        if state.segments.cuts() == cuts {
             state.cleaned_to = Some(to);
         }
     }

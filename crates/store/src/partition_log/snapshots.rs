@@ -17,7 +17,7 @@ use std::io;
 use super::listing::{self, Listing};
 use super::producer_snapshots::{file, load};
 use super::segment_file::SegmentFile;
-use super::state::State;
+use super::state::LogState;
 use super::{PartitionLog, segment_base};
 use crate::error::StorageError;
 use crate::formats::{names, producer_snapshot};
@@ -29,7 +29,7 @@ use mainstem_types::Offset;
 impl PartitionLog {
     /// Writes the producers' state as of `offset`, below which the log has all it will have, unless there is a snapshot
     /// of it. Not durable.
-    pub(super) fn take_snapshot(&self, state: &mut State, offset: Offset) -> Result<(), StorageError> {
+    pub(super) fn take_snapshot(&self, state: &mut LogState, offset: Offset) -> Result<(), StorageError> {
         if state.snapshots.newest.is_some_and(|newest| newest >= offset) || offset == Offset::ZERO {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl PartitionLog {
         self.journal.take_prepared(names::PRODUCER_SNAPSHOT, &path);
         let write = |fs: &dyn Fs| fs.open(&path, &OpenOptions::create_empty())?.write_all_at(&bytes, 0);
         write(self.fs()).map_err(|error| StorageError { action: "write", path: path.clone(), error: error.into() })?;
-        let of_segment = state.segments.iter().any(|segment| segment.base == offset);
+        let of_segment = state.segments.has(offset);
         state.snapshots.taken(offset, of_segment);
         Ok(())
     }
@@ -48,14 +48,14 @@ impl PartitionLog {
     pub(super) fn sync_snapshots(&self) -> Result<(), StorageError> {
         let (unsynced, cuts) = {
             let state = self.state.lock();
-            (state.snapshots.unsynced(), state.cuts)
+            (state.snapshots.unsynced(), state.segments.cuts())
         };
         for offset in unsynced {
             let path = file(&self.folder, offset);
             index_file::sync(self.fs(), &path).map_err(|error| self.sync_error(&path, error))?;
             let mut state = self.state.lock();
             // After a cut it may be another file.
-            if state.cuts == cuts {
+            if state.segments.cuts() == cuts {
                 state.snapshots.synced(offset);
             }
         }
@@ -69,7 +69,7 @@ impl PartitionLog {
             let mut state = self.state.lock();
             let recovery_point = state.unsynced.recovery_point();
             let mut gone = state.snapshots.superseded(recovery_point);
-            gone.retain(|offset| !state.segments.iter().any(|segment| segment.base == *offset));
+            gone.retain(|offset| !state.segments.has(*offset));
             gone
         };
         for offset in gone {
@@ -125,7 +125,7 @@ impl PartitionLog {
     }
 
     /// After a cut: the producers' state as of the new end, and no snapshot of what was above it.
-    pub(super) fn reload_producers(&self, state: &mut State, end: Offset) -> io::Result<()> {
+    pub(super) fn reload_producers(&self, state: &mut LogState, end: Offset) -> io::Result<()> {
         let listed = Listing::look(self.fs(), &self.folder)?.snapshots;
         let above: Vec<&Offset> = listed.iter().filter(|offset| **offset > end).collect();
         for offset in &above {
@@ -135,10 +135,10 @@ impl PartitionLog {
             // Other batches will have these offsets: what a power cut brings back must not speak of them.
             self.fs().sync_dir(&self.folder)?;
         }
-        let mut segments = Vec::with_capacity(state.segments.len());
-        for segment in &state.segments {
-            let len = match segment.base == state.active.base {
-                true => state.end_position,
+        let mut segments = Vec::with_capacity(state.segments.all().len());
+        for segment in state.segments.all() {
+            let len = match segment.base == state.segments.active().base {
+                true => state.segments.end_position(),
                 false => self.fs().metadata(&self.file(segment.base, names::LOG))?.map_or(0, |metadata| metadata.len),
             };
             segments.push((segment.base, len));

@@ -119,9 +119,9 @@ impl PartitionLog {
             if state.closed {
                 return Err(ReadError::Closed { partition: self.partition.clone() });
             }
-            let segments: Vec<_> = state.segments[state.segment_index(from)..].to_vec();
-            let largest_time_ms = state.active.largest_time.map(|largest| largest.timestamp_ms);
-            let (base, end, next) = (state.active.base, state.end_position, state.next_offset);
+            let segments: Vec<_> = state.segments.starting_with(from).to_vec();
+            let largest_time_ms = state.segments.active().largest_time.map(|largest| largest.timestamp_ms);
+            let (base, end, next) = (state.segments.active().base, state.segments.end_position(), state.next_offset);
             (segments, Place { base, end, next, largest_time_ms })
         };
         let next_of = |at: usize| segments.get(at + 1).map_or(active.next, |segment| segment.base);
@@ -217,8 +217,8 @@ impl PartitionLog {
     ) -> std::io::Result<Option<TimeIndexEntry>> {
         let in_file = {
             let state = self.state.lock();
-            if state.active.base == base {
-                let times = &state.active.times;
+            if state.segments.active().base == base {
+                let times = &state.segments.active().times;
                 let after = times.pending.partition_point(&below);
                 if after > 0 {
                     return Ok(Some(times.pending[after - 1]));
@@ -275,7 +275,7 @@ impl PartitionLog {
     /// As [`PartitionLog::aborted_transactions`], for threads that must not wait for the disk.
     pub fn aborted_transactions_nowait(&self, from: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
         let state = self.state.lock();
-        let any = state.segments[state.segment_index(from)..].iter().any(|segment| segment.has_aborted);
+        let any = state.segments.starting_with(from).iter().any(|segment| segment.has_aborted);
         if any { Err(ReadError::WouldBlock) } else { Ok(Vec::new()) }
     }
 
@@ -287,7 +287,7 @@ impl PartitionLog {
     fn aborted_transactions_once(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
         let segments = {
             let state = self.state.lock();
-            state.segments[state.segment_index(from)..].to_vec()
+            state.segments.starting_with(from).to_vec()
         };
         let mut found = Vec::new();
         for segment in segments.iter().filter(|segment| segment.has_aborted) {

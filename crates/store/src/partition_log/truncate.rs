@@ -3,7 +3,7 @@
 use super::active_index::ActiveIndex;
 use super::producer_snapshots::Snapshots;
 use super::segment_file::SegmentFile;
-use super::state::{SegmentView, State};
+use super::state::LogState;
 use super::{PartitionLog, listing, segment_base};
 use crate::error::StorageError;
 use crate::formats::offset_index::OffsetIndexEntry;
@@ -34,11 +34,11 @@ impl PartitionLog {
         }
         // So that the files tell all that is known.
         self.seal_indexes(&mut state)?;
-        let index = state.segment_index(offset.max(state.segments[0].base));
-        let base = state.segments[index].base;
+        let index = state.segments.index_of(offset.max(state.segments.first_base()));
+        let base = state.segments.all()[index].base;
         let path = self.file(base, names::LOG);
-        let len = match index + 1 == state.segments.len() {
-            true => state.end_position,
+        let len = match index + 1 == state.segments.all().len() {
+            true => state.segments.end_position(),
             false => self.segment_len(base)?,
         };
         let interval = self.config.load().index_interval_bytes;
@@ -51,7 +51,7 @@ impl PartitionLog {
         });
         let (position, end, index_left) = cut.map_err(|error| self.fail("read", &path, error))?;
         let location = Location::new(segment_base(base), position);
-        state.cuts += 1;
+        state.segments.count_cut();
         self.renew_number();
         self.journal.truncate_to(location).map_err(|error| self.truncate_failed(error))?;
         self.durability.truncate(end);
@@ -83,37 +83,43 @@ impl PartitionLog {
 
     fn cut_views(
         &self,
-        state: &mut State,
+        state: &mut LogState,
         last: usize,
         index: ActiveIndex,
         position: u64,
         end: Offset,
     ) -> io::Result<()> {
-        for segment in state.segments.drain(last + 1..) {
+        let base = index.base;
+        for segment in state.segments.cut(last, index, position) {
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 listing::remove_if_present(self.fs(), &self.file(segment.base, suffix))?;
             }
         }
-        let base = index.base;
-        state.active = index;
-        state.active.first_time_ms = None;
         let (no_offsets, no_times): ([OffsetIndexEntry; 0], [TimeIndexEntry; 0]) = ([], []);
-        index_file::write(self.fs(), &self.file(base, names::INDEX), state.active.offsets.in_file, &no_offsets)?;
-        index_file::write(self.fs(), &self.file(base, names::TIME_INDEX), state.active.times.in_file, &no_times)?;
+        index_file::write(
+            self.fs(),
+            &self.file(base, names::INDEX),
+            state.segments.active().offsets.in_file,
+            &no_offsets,
+        )?;
+        index_file::write(
+            self.fs(),
+            &self.file(base, names::TIME_INDEX),
+            state.segments.active().times.in_file,
+            &no_times,
+        )?;
         self.cut_transaction_index(state, base, end)?;
-        state.end_position = position;
         state.next_offset = end;
         state.keys_cut = state.keys_cut.min(end);
         state.log_start = state.log_start.min(end);
         state.cleaned_to = state.cleaned_to.map(|to| to.min(end));
         state.unsynced.cut(end, base);
-        state.forget_positions();
         state.epochs.truncate_end(end);
         self.reload_producers(state, end)?;
         state.in_order().map_err(io::Error::other)
     }
 
-    fn cut_transaction_index(&self, state: &mut State, base: Offset, end: Offset) -> io::Result<()> {
+    fn cut_transaction_index(&self, state: &mut LogState, base: Offset, end: Offset) -> io::Result<()> {
         let Some(segment) = state.segments.last_mut().filter(|segment| segment.has_aborted) else { return Ok(()) };
         let path = self.file(base, names::TRANSACTION_INDEX);
         let mut known = transaction_index::decode(&self.fs().read_all(&path)?).unwrap_or_default();
@@ -141,9 +147,8 @@ impl PartitionLog {
             let path = self.folder.clone();
             return Err(StorageError { action: "restart", path, error: error.into() });
         }
-        let old: Vec<Offset> =
-            state.segments.iter().map(|segment| segment.base).filter(|base| *base != offset).collect();
-        state.cuts += 1;
+        let old: Vec<Offset> = state.segments.bases().filter(|base| *base != offset).collect();
+        state.segments.count_cut();
         self.renew_number();
         state.next_offset = offset;
         state.producers = Producers::starting_at(offset);
@@ -152,7 +157,7 @@ impl PartitionLog {
         self.roll(&mut state, offset)?;
         self.keep_producers(offset)?;
         self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
-        state.segments = vec![SegmentView::new(offset)];
+        state.segments.drop_sealed();
         state.unsynced.settled(|_| true);
         state.log_start = offset;
         state.epochs.truncate_end(Offset::ZERO);

@@ -18,7 +18,8 @@ use crate::partition_log::listing::Listing;
 use crate::partition_log::producer_snapshots::{FoundSnapshots, Snapshots};
 use crate::partition_log::scanner::{NoScan, RecoveryScanner};
 use crate::partition_log::segment_file::{SegmentEnd, SegmentFile, random_below};
-use crate::partition_log::state::{SegmentView, State};
+use crate::partition_log::segments::{SegmentView, Segments};
+use crate::partition_log::state::LogState;
 use crate::partition_log::unsynced::{CheckpointEntry, Unsynced};
 use crate::partition_log::{PartitionLog, journal_options};
 use crate::small_file::{self, Loaded};
@@ -306,8 +307,8 @@ impl<'a> Opening<'a> {
 
     /// What is not durable of a log that begins with the segment `first`. `rebuilt`: segments whose indexes were made
     /// again.
-    fn unsynced(&self, mut rebuilt: Vec<Offset>, first: Offset, state: &State) -> Unsynced {
-        rebuilt.retain(|base| *base < state.active.base);
+    fn unsynced(&self, mut rebuilt: Vec<Offset>, first: Offset, state: &LogState) -> Unsynced {
+        rebuilt.retain(|base| *base < state.segments.active().base);
         let recovery_point = self.facts.recovery_point.map(|point| point.min(state.next_offset));
         let checkpointed = recovery_point.map(|recovery_point| CheckpointEntry {
             recovery_point,
@@ -341,9 +342,9 @@ impl<'a> Opening<'a> {
         self.complete_active_segment(opened.index.base, opened.recovery.logs == 0)?;
         let first = bases.first().copied().unwrap_or(opened.next_offset);
         let checked = Checked::new(opened.index.base, opened.end_position);
-        let mut state = State::new(segments, opened.index, opened.end_position, opened.next_offset);
+        let mut state = LogState::new(Segments::new(segments, opened.index, opened.end_position), opened.next_offset);
         state.log_start = self.facts.log_start.unwrap_or(first).clamp(first, opened.next_offset);
-        state.active.jitter_ms =
+        state.segments.active_mut().jitter_ms =
             random_below(self.env.rng.as_ref(), self.config.segment_jitter_ms.min(self.config.segment_ms));
         state.epochs = opened.epochs;
         // A kill may come between the deletion of segments and the file of epochs that follows.

@@ -104,7 +104,7 @@ proptest! {
             prop_assert_eq!(found.is_empty(), !fits, "from {} max {} upper {} of {}", from, max_bytes, upper, end);
             prop_assert!(bytes.len() <= max_bytes as usize || (found.len() == 1 && min_one_batch));
             if let Some(next) = wanted.get(found.len()).filter(|_| !found.is_empty()) {
-                let segments: Vec<_> = log.state.lock().segments.iter().map(|segment| segment.base.0).collect();
+                let segments: Vec<_> = log.state.lock().segments.bases().map(|base| base.0).collect();
                 prop_assert!(bytes.len() + next.2 > max_bytes as usize || segments.contains(&next.0));
             }
         }

@@ -78,7 +78,7 @@ fn a_scan_begins_at_a_snapshot_in_the_middle_of_a_segment() {
 fn a_torn_or_damaged_tail_is_cut_and_what_follows_is_parked() {
     let (fs, log) = create(small());
     fill(&log, 50);
-    let bases: Vec<_> = log.state.lock().segments.iter().map(|segment| segment.base).collect();
+    let bases: Vec<_> = log.state.lock().segments.bases().collect();
     let broken = kill(&fs);
     // In the last batch of the third segment.
     let path = log.file(bases[2], names::LOG);
@@ -121,7 +121,7 @@ fn lost_and_damaged_index_files_are_made_again() {
         again.close().unwrap();
         assert_eq!(contents(&fs), before);
         // Half a file of the active segment.
-        let base = again.state.lock().active.base;
+        let base = again.state.lock().segments.active().base;
         let path = again.file(base, names::INDEX);
         fs.open(&path, &mainstem_env::OpenOptions::read_write()).unwrap().set_len(4).unwrap();
         let (again, _) = open(&fs, facts, small());
@@ -176,7 +176,7 @@ fn a_compaction_that_was_interrupted_is_finished_or_undone() {
     let (fs, log) = create(small());
     fill(&log, 30);
     log.close().unwrap();
-    let bases: Vec<_> = log.state.lock().segments.iter().map(|segment| segment.base).collect();
+    let bases: Vec<_> = log.state.lock().segments.bases().collect();
     // The first two segments were compacted into one, which holds the last batch of each alone.
     let mut compacted = Vec::new();
     for base in &bases[..2] {
@@ -231,7 +231,7 @@ fn aborted_transactions_before_a_parked_segment_stay_known() {
     let (fs, log) = create(small());
     abort_one(&log);
     fill(&log, 30);
-    let bases: Vec<_> = log.state.lock().segments.iter().map(|segment| segment.base).collect();
+    let bases: Vec<_> = log.state.lock().segments.bases().collect();
     assert!(bases.len() > 3);
     drop(log);
     // A power cut took the second segment; the third does not follow from the first.
