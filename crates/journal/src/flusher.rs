@@ -19,18 +19,18 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// A few threads that sync journals. Dropping it ends them after the queue is empty.
 #[derive(Debug)]
 pub struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<FlushQueue>,
     threads: Vec<Worker>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct FlushQueue {
+    queue: Mutex<QueuedJournals>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct QueuedJournals {
     journals: VecDeque<Arc<Journal>>,
     stopping: bool,
 }
@@ -85,7 +85,7 @@ impl Drop for Flusher {
     }
 }
 
-impl Shared {
+impl FlushQueue {
     fn push(&self, journal: Arc<Journal>) {
         self.queue.lock().journals.push_back(journal);
         self.wake.notify_one();

@@ -20,7 +20,7 @@ const HOST_BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub struct WriteOut {
     pub(crate) budget: MemoryBudget,
-    shared: Arc<Shared>,
+    shared: Arc<WriteOutQueue>,
     thread: Mutex<Option<Worker>>,
 }
 
@@ -32,13 +32,13 @@ impl Default for WriteOut {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct WriteOutQueue {
+    queue: Mutex<BufferedJournals>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct BufferedJournals {
     /// Each journal that has a buffer, once; not those that are being looked at.
     journals: Vec<Weak<Journal>>,
     stopping: bool,
@@ -85,7 +85,7 @@ impl Drop for WriteOut {
     }
 }
 
-impl Shared {
+impl WriteOutQueue {
     fn run(&self) {
         loop {
             let mut queue = self.queue.lock();

@@ -29,12 +29,12 @@ pub struct WritebackStats {
 /// thread.
 #[derive(Debug, Default)]
 pub struct Writeback {
-    shared: Arc<Shared>,
+    shared: Arc<WritebackQueue>,
     thread: Mutex<Option<Worker>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WritebackQueue {
     running: AtomicBool,
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -113,7 +113,7 @@ impl Drop for Writeback {
     }
 }
 
-impl Shared {
+impl WritebackQueue {
     fn run(&self) {
         loop {
             let mut queue = self.queue.lock();

@@ -10,7 +10,7 @@ use mainstem_record::{BatchHeader, BatchView, ValidationError};
 
 use super::commit_log::WriteError;
 use super::queue_folder::Missing;
-use super::state::{Placed, State};
+use super::state::{PartitionViews, Placed};
 use super::{GroupPartition, flush};
 use crate::config::{Durability, KeyIndexing};
 use crate::durability::write_out;
@@ -87,7 +87,7 @@ impl GroupPartition {
         prepare::check_producer(&state.producers, &self.partition, header, state.log_start).ok().flatten()
     }
 
-    pub(super) fn check_open(&self, state: &State) -> Result<(), AppendError> {
+    pub(super) fn check_open(&self, state: &PartitionViews) -> Result<(), AppendError> {
         self.core.check_alive()?;
         if state.closed {
             return Err(AppendError::Closed { partition: self.partition.clone() });

@@ -7,8 +7,8 @@ use mainstem_journal::{DurabilityObserver, FlushError, JournalFailure, Location}
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
-use super::state::State;
-use super::{Core, GroupPartition, PartitionKey, commit_log};
+use super::state::PartitionViews;
+use super::{GroupCore, GroupPartition, PartitionKey, commit_log};
 use crate::durability::Durability;
 use crate::durability::DurableListener;
 use crate::error::StorageError;
@@ -81,7 +81,7 @@ pub(super) fn flush_error(error: &FlushError) -> StorageError {
     }
 }
 
-impl Core {
+impl GroupCore {
     /// Syncs the commit log on this thread; gives up to where it is durable. Where the disk is too full for what is in
     /// memory alone, or no file descriptor is left, that is an error that ends nothing.
     pub(super) fn flush(&self) -> Result<Option<Location>, StorageError> {
@@ -155,7 +155,7 @@ impl GroupPartition {
     }
 
     /// Remembers where the partition ends. `None`: it has no record.
-    pub(super) fn mark_end(&self, state: &mut State) -> Option<Location> {
+    pub(super) fn mark_end(&self, state: &mut PartitionViews) -> Option<Location> {
         state.dirty_since = None;
         let end = self.core.log.location(state.last.position).ok().filter(|_| state.last.size > 0)?;
         let end = end.plus(state.last.size.into());

@@ -133,7 +133,7 @@ pub type PartitionKey = (TopicId, PartitionIndex);
 /// A group: one commit log and the views of its partitions. See the module's documentation for what is guaranteed.
 #[derive(Debug)]
 pub struct GroupLog {
-    core: Arc<Core>,
+    core: Arc<GroupCore>,
     partitions: RwLock<BTreeMap<PartitionKey, Arc<GroupPartition>>>,
     /// Of partitions that the metadata does not know.
     strays: Mutex<Vec<PartitionState>>,
@@ -144,7 +144,7 @@ pub struct GroupLog {
 
 /// What the partitions of a group share.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct GroupCore {
     env: Arc<StoreEnv>,
     folder: PathBuf,
     options: GroupOptions,
@@ -161,7 +161,7 @@ pub(crate) struct Core {
     high_watermark: AtomicU64,
 }
 
-impl Core {
+impl GroupCore {
     fn fs(&self) -> &dyn Fs {
         self.env.fs.as_ref()
     }
@@ -237,7 +237,7 @@ impl GroupLog {
             let files = QueueFiles::new(self.core.queue_dir(&name), self.core.options.queue_entries);
             let queue = Queue::new(files.clone(), &self.core.env.queues, Offset::ZERO);
             let folder = QueueFolder::new(files, topic_id);
-            GroupPartition::new(&self.core, name, topic_id, config, (state::State::created(queue), folder))
+            GroupPartition::new(&self.core, name, topic_id, config, (state::PartitionViews::created(queue), folder))
         }))
     }
 

@@ -27,9 +27,9 @@ use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
 use super::resync;
-use super::state::State;
+use super::state::PartitionViews;
 use super::strays::Unknown;
-use super::{COMMIT_LOG, CONSUME_QUEUE, Core, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
+use super::{COMMIT_LOG, CONSUME_QUEUE, GroupCore, GroupLog, GroupOptions, GroupPartition, INDEX, PartitionKey};
 use crate::config::LogConfig;
 use crate::error::OpenError;
 use crate::error::io_error;
@@ -102,7 +102,7 @@ impl GroupLog {
         opening.report.strays = strays.len();
         let strays = Mutex::new(strays);
         opening.remove_strange_queues();
-        let core = Arc::new(Core {
+        let core = Arc::new(GroupCore {
             env: Arc::clone(env),
             folder: folder.to_owned(),
             options,
@@ -143,7 +143,7 @@ impl GroupLog {
             let Some(making) = made.remove(&key) else { continue };
             if named.contains(&key) || making.state.next_offset > Offset::ZERO {
                 let (name, config) = (partition.name.clone(), Arc::clone(&partition.config));
-                let state = State { from_nothing: false, ..making.state };
+                let state = PartitionViews { from_nothing: false, ..making.state };
                 let made = (state, making.queue_folder);
                 let partition = GroupPartition::new(&self.core, name, partition.topic_id, config, made);
                 partitions.insert(key, partition);
@@ -250,7 +250,7 @@ impl Opening<'_> {
                     let by_files = queue_folder.end_by_files(self.fs, end).map_err(io_error(self.folder))?;
                     queue_folder.reset(self.fs).map_err(failed)?;
                     let floor = state.map_or(Offset::ZERO, |state| state.log_start);
-                    let mut state = State::new(Queue::new(files, &self.env.queues, Offset::ZERO));
+                    let mut state = PartitionViews::new(Queue::new(files, &self.env.queues, Offset::ZERO));
                     state.log_start = floor;
                     state.idle_end = by_files.unwrap_or(Offset::NONE);
                     state
@@ -263,7 +263,12 @@ impl Opening<'_> {
         Ok(partitions)
     }
 
-    fn take_known(&mut self, folder: &mut QueueFolder, files: QueueFiles, known: &PartitionState) -> io::Result<State> {
+    fn take_known(
+        &mut self,
+        folder: &mut QueueFolder,
+        files: QueueFiles,
+        known: &PartitionState,
+    ) -> io::Result<PartitionViews> {
         let last = QueueEntry { position: known.last_position, size: known.last_size, tag_hash: 0 };
         let adopted = folder.adopt(self.fs, known.log_start, known.next_offset, last)?;
         if !adopted {
@@ -272,7 +277,7 @@ impl Opening<'_> {
             self.report.views_rebuilt += 1;
         }
         let begin = if adopted { known.next_offset } else { known.log_start };
-        Ok(State::restore(Queue::new(files, &self.env.queues, begin), known))
+        Ok(PartitionViews::restore(Queue::new(files, &self.env.queues, begin), known))
     }
 
     /// The index, with the position from which on its entries are to be made.

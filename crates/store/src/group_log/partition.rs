@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use super::confirm::LostRecords;
 use super::queue_folder::{Missing, QueueFolder};
-use super::state::State;
-use super::{Core, PartitionKey};
+use super::state::PartitionViews;
+use super::{GroupCore, PartitionKey};
 use crate::config::{self, LogConfig};
 use crate::durability::{self, Durability};
 use crate::error::{LogStartError, StorageError};
@@ -24,7 +24,7 @@ use crate::views::producers::Producer;
 /// One partition of a [`super::GroupLog`].
 #[derive(Debug)]
 pub struct GroupPartition {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<GroupCore>,
     pub(super) partition: TopicPartition,
     pub(super) topic_id: TopicId,
     /// Of the topic's name, for keys.
@@ -32,7 +32,7 @@ pub struct GroupPartition {
     pub(super) config: ArcSwap<LogConfig>,
     /// Held from the numbering of a batch until the views know it.
     pub(super) appending: Mutex<()>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<PartitionViews>,
     /// Held while the files of the consume queue are written, cut or removed.
     pub(super) queue_folder: Mutex<QueueFolder>,
     pub(super) durability: Arc<Durability>,
@@ -44,11 +44,11 @@ pub struct GroupPartition {
 
 impl GroupPartition {
     pub(super) fn new(
-        core: &Arc<Core>,
+        core: &Arc<GroupCore>,
         partition: TopicPartition,
         topic_id: TopicId,
         config: Arc<LogConfig>,
-        (mut state, queue_folder): (State, QueueFolder),
+        (mut state, queue_folder): (PartitionViews, QueueFolder),
     ) -> Arc<GroupPartition> {
         state.queue.set_number(core.env.next_log_number());
         let durability = Arc::new(Durability::new(state.next_offset));

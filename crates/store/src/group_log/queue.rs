@@ -62,7 +62,7 @@ impl Span {
 
 /// What a reader takes away under the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct QueueLook {
     /// Batches that memory has.
     pub(crate) spans: Vec<Span>,
     /// Entries that have to be read from the files first.
@@ -200,9 +200,9 @@ impl Queue {
     }
 
     /// Looks for the batches of `from..upper`, and one entry more, which tells where the last one ends.
-    pub(crate) fn look(&self, from: i64, upper: i64, bytes_max: u64) -> Look {
+    pub(crate) fn look(&self, from: i64, upper: i64, bytes_max: u64) -> QueueLook {
         let in_memory = self.runs.front().map_or(self.end, |run| run.first);
-        let mut look = Look::default();
+        let mut look = QueueLook::default();
         if from < in_memory.min(self.written) {
             look.in_files = Some(from..in_memory.min(upper.saturating_add(1)).min(self.written));
             return look;

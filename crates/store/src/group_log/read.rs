@@ -9,7 +9,7 @@ use super::GroupPartition;
 use super::confirm::{Expected, HEAD_SIZE};
 use super::entry_reader::EntryReader;
 use super::queue::{Span, push_span};
-use super::state::State;
+use super::state::PartitionViews;
 use crate::error::{ReadError, StorageError};
 use crate::formats::commit_log_entry::HEADER_SIZE;
 use crate::formats::queue_entry::{self, ENTRY_SIZE};
@@ -237,7 +237,7 @@ impl GroupPartition {
 
 /// So many entries of the queue as lead to about so many bytes, if batches are as large as the partition's are on
 /// average.
-fn first_entries(state: &State, bytes_max: u64) -> i64 {
+fn first_entries(state: &PartitionViews, bytes_max: u64) -> i64 {
     let records = state.next_offset.0.saturating_sub(state.log_start.0).max(1) as u64;
     let record_bytes = (state.size_bytes() / records).max(1);
     let wanted = bytes_max / record_bytes + bytes_max / record_bytes / 8;

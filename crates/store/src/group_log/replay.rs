@@ -11,7 +11,7 @@ use super::PartitionKey;
 use super::commit_log::position_of;
 use super::leader_epochs::LeaderEpochs;
 use super::queue_folder::{Missing, QueueFolder};
-use super::state::{Placed, State};
+use super::state::{PartitionViews, Placed};
 use super::strays::Unknown;
 use crate::config::KeyIndexing;
 use crate::formats::commit_log_entry::{self, EntryError, EntryHeader, EntryKind};
@@ -25,7 +25,7 @@ use mainstem_types::{Offset, Position};
 /// A partition while its views are made.
 #[derive(Debug)]
 pub(super) struct Making {
-    pub(super) state: State,
+    pub(super) state: PartitionViews,
     pub(super) queue_folder: QueueFolder,
     pub(super) topic_hash: i32,
     pub(super) key_indexing: KeyIndexing,

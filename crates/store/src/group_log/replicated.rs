@@ -17,7 +17,7 @@ use mainstem_types::{LeaderEpoch, Offset, Position};
 
 use super::append::{Due, Written};
 use super::commit_log::WriteError;
-use super::state::{Placed, State};
+use super::state::{PartitionViews, Placed};
 use super::unit::PlacedBatch;
 use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::Durability;
@@ -290,7 +290,7 @@ pub(crate) enum CopyError {
 }
 
 /// Whether a partition has had no entry yet, as far as the commit log goes back.
-fn is_new(state: &State) -> bool {
+fn is_new(state: &PartitionViews) -> bool {
     state.last.size == 0
 }
 

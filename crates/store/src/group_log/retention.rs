@@ -11,7 +11,7 @@ use mainstem_journal::{AppendError, DeleteError, RollError, SegmentBase};
 use mainstem_types::{Offset, Position, TimestampMs};
 
 use super::commit_log::WriteError;
-use super::{Core, GroupLog, GroupPartition, flush};
+use super::{GroupCore, GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::Share;
 use crate::log_types::RetentionOutcome;
@@ -90,7 +90,7 @@ impl GroupPartition {
     }
 }
 
-impl Core {
+impl GroupCore {
     /// Without any timestamp the age of the file counts.
     pub(super) fn newest_ms(&self, share: &Share) -> Result<i64, StorageError> {
         if share.newest_ms >= 0 {

@@ -23,8 +23,9 @@ pub(crate) struct Placed {
     pub(crate) size: u32,
 }
 
+/// What is known of the records of a partition, made from the entries of the commit log.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct PartitionViews {
     pub(crate) log_start: Offset,
     pub(crate) next_offset: Offset,
     pub(crate) queue: Queue,
@@ -45,9 +46,9 @@ pub(crate) struct State {
     pub(crate) from_nothing: bool,
 }
 
-impl State {
-    pub(crate) fn new(queue: Queue) -> State {
-        State {
+impl PartitionViews {
+    pub(crate) fn new(queue: Queue) -> PartitionViews {
+        PartitionViews {
             log_start: Offset::ZERO,
             next_offset: Offset::ZERO,
             queue,
@@ -65,13 +66,13 @@ impl State {
     }
 
     /// Of a partition that begins now.
-    pub(crate) fn created(queue: Queue) -> State {
-        State { from_nothing: false, ..State::new(queue) }
+    pub(crate) fn created(queue: Queue) -> PartitionViews {
+        PartitionViews { from_nothing: false, ..PartitionViews::new(queue) }
     }
 
     /// As a checkpoint tells it.
-    pub(crate) fn restore(queue: Queue, known: &PartitionState) -> State {
-        State {
+    pub(crate) fn restore(queue: Queue, known: &PartitionState) -> PartitionViews {
+        PartitionViews {
             log_start: known.log_start,
             next_offset: known.next_offset,
             last: QueueEntry { position: known.last_position, size: known.last_size, tag_hash: 0 },
@@ -81,7 +82,7 @@ impl State {
             shares: known.shares.clone(),
             marks: TimeMarks::restore(known.mark_offsets, known.marks.clone()),
             from_nothing: false,
-            ..State::new(queue)
+            ..PartitionViews::new(queue)
         }
     }
 

@@ -14,7 +14,7 @@ use mainstem_types::{Offset, Position, TimestampMs};
 use super::log_starts::LogStarts;
 use super::queue::Queue;
 use super::queue_files::QueueFiles;
-use super::state::{Placed, State};
+use super::state::{PartitionViews, Placed};
 use super::{GroupLog, PartitionKey};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{GroupCheckpoint, PartitionState, Share};
@@ -28,7 +28,7 @@ const MARKS_MAX: usize = 16;
 /// What a replay meets that nobody wants.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
-    states: BTreeMap<PartitionKey, State>,
+    states: BTreeMap<PartitionKey, PartitionViews>,
     /// Entries before are of deleted topics, unless the checkpoint names them.
     new_from: Position,
     seen: BTreeSet<PartitionKey>,
@@ -52,14 +52,14 @@ impl Unknown {
         let Some(checkpoint) = checkpoint else { return Unknown { deleted, ..Unknown::default() } };
         let keyed = checkpoint.partitions.iter().map(|state| ((state.topic_id, state.partition), state));
         let strange = keyed.filter(|(key, _)| !known.contains_key(key) && !deleted.contains(key));
-        let states = strange.map(|(key, state)| (key, State::restore(no_queue(env), state))).collect();
+        let states = strange.map(|(key, state)| (key, PartitionViews::restore(no_queue(env), state))).collect();
         Unknown { states, new_from: checkpoint.covered_to(), seen: BTreeSet::new(), deleted }
     }
 
     pub(super) fn observe(&mut self, env: &StoreEnv, key: PartitionKey, view: &BatchView<'_>, placed: &Placed) {
         self.seen.insert(key);
         if placed.position >= self.new_from && !self.deleted.contains(&key) {
-            self.states.entry(key).or_insert_with(|| State::new(no_queue(env)));
+            self.states.entry(key).or_insert_with(|| PartitionViews::new(no_queue(env)));
         }
         let Some(state) = self.states.get_mut(&key) else { return };
         if view.header().next_offset() > state.next_offset {

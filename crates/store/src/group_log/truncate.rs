@@ -16,7 +16,7 @@ use super::queue::Queue;
 use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
-use super::state::State;
+use super::state::PartitionViews;
 use super::strays::Unknown;
 use super::{GroupLog, GroupPartition, PartitionKey};
 use crate::config::KeyIndexing;
@@ -102,8 +102,8 @@ impl GroupLog {
                 let queue = Queue::new(files.clone(), &self.core.env.queues, Offset(i64::MAX));
                 let queue_folder = QueueFolder::new(files, partition.topic_id);
                 let state = match known.as_ref().and_then(|known| find(known, &key)) {
-                    Some(known) => State::restore(queue, known),
-                    None => State::new(queue),
+                    Some(known) => PartitionViews::restore(queue, known),
+                    None => PartitionViews::new(queue),
                 };
                 (key, Making { state, queue_folder, topic_hash: 0, key_indexing: KeyIndexing::None })
             })
