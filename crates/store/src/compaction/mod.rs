@@ -36,6 +36,7 @@ mod key_map;
 mod offset_map;
 mod pass;
 mod plan;
+mod rewrite;
 mod segment_reader;
 mod transactions;
 
@@ -43,8 +44,8 @@ mod transactions;
 mod tests;
 
 pub use error::CompactError;
-pub use pass::Compaction;
 pub use plan::Cleanable;
+pub use rewrite::Compaction;
 
 /// What a compaction may take.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,39 +1,14 @@
-//! One pass over a log: the map of its dirty part, then each group rewritten and put in its place.
+//! What the steps of one pass over a log share.
 
 use mainstem_record::BatchView;
 use mainstem_types::{Offset, TimestampMs};
 
-use super::batch_filter::{BatchFilter, Verdict};
-use super::cleaned_segment::{CleanedSegment, FinishedSegment, discard};
-use super::group::{GroupLimits, Sized, group};
-use super::offset_map::OffsetMap;
-use super::segment_reader::SegmentReader;
-use super::transactions::Transactions;
-use super::{Cleanable, CleanerLimits, CleaningControl, CompactError, key_map};
+use super::{CleanerLimits, CleaningControl, CompactError};
 use crate::formats::names;
-use crate::partition_log::{PartitionLog, Replacement, Sealed, SealedSegment};
+use crate::partition_log::{PartitionLog, Sealed, SealedSegment};
 
 /// The smallest buffer: what one read costs would be lost in smaller ones.
 const BUFFER_BYTES_MIN: usize = 4096;
-
-/// What a pass did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Compaction {
-    pub from: Offset,
-    /// Compacted up to here now: the next pass begins its map here. Below what could have been compacted when the map
-    /// was full.
-    pub to: Offset,
-    /// Distinct keys of the dirty part.
-    pub keys: usize,
-    pub segments_before: usize,
-    pub segments_after: usize,
-    pub bytes_before: u64,
-    pub bytes_after: u64,
-    pub records_read: u64,
-    pub records_kept: u64,
-    /// Dropped, because nothing could ever replace them. A compacted topic takes none; these were there before.
-    pub records_without_key: u64,
-}
 
 /// What all steps of a pass need.
 pub(super) struct Pass<'a> {
@@ -41,45 +16,8 @@ pub(super) struct Pass<'a> {
     pub(super) limits: &'a CleanerLimits,
     pub(super) first_dirty: Offset,
     pub(super) end: Offset,
-    now: TimestampMs,
-    sealed: Sealed,
-}
-
-impl PartitionLog {
-    /// Compacts what [`PartitionLog::cleanable`] found, as far as the checkpoint on the disk
-    /// ([`PartitionLog::checkpointed_end`]) reaches and the memory suffices. [`Compaction::to`] says how far that was;
-    /// [`crate::DataFolder::write_checkpoint_of`] makes it durable.
-    ///
-    /// Takes long; call it where no request waits. A crash, an error or a stop in the middle leaves a log that reads
-    /// the same.
-    pub fn compact(
-        &self,
-        work: &Cleanable,
-        limits: &CleanerLimits,
-        now: TimestampMs,
-        control: &mut dyn CleaningControl,
-    ) -> Result<Compaction, CompactError> {
-        let Some(_one) = self.compacting.try_lock() else {
-            return Err(CompactError::Busy { partition: self.partition().clone() });
-        };
-        self.check_alive()?;
-        let closed = || CompactError::Closed { partition: self.partition().clone() };
-        let sealed = self.sealed()?.ok_or_else(closed)?;
-        let durable = sealed.segments.iter().rev().find(|segment| segment.next <= sealed.recovery_point);
-        let end = work.end.min(durable.map_or(Offset::ZERO, |segment| segment.next));
-        let mut done = Compaction { from: work.first_dirty, to: work.first_dirty, ..Compaction::default() };
-        if end <= work.first_dirty {
-            return Ok(done);
-        }
-        let pass = Pass { log: self, limits, first_dirty: work.first_dirty, end, now, sealed };
-        let dirty = pass.segments(|segment| segment.next > pass.first_dirty && segment.base < end);
-        let map = key_map::build(&pass, &dirty, control)?;
-        done.to = map.latest().plus(1);
-        done.keys = map.keys();
-        pass.rewrite(&map, &mut done, control)?;
-        self.set_cleaned_to(done.to, pass.sealed.cuts);
-        Ok(done)
-    }
+    pub(super) now: TimestampMs,
+    pub(super) sealed: Sealed,
 }
 
 impl Pass<'_> {
@@ -87,111 +25,8 @@ impl Pass<'_> {
         (self.limits.io_buffer_bytes / 2).max(BUFFER_BYTES_MIN)
     }
 
-    fn segments(&self, wanted: impl Fn(&SealedSegment) -> bool) -> Vec<SealedSegment> {
+    pub(super) fn segments(&self, wanted: impl Fn(&SealedSegment) -> bool) -> Vec<SealedSegment> {
         self.sealed.segments.iter().filter(|segment| wanted(segment)).copied().collect()
-    }
-
-    fn rewrite(
-        &self,
-        map: &OffsetMap,
-        done: &mut Compaction,
-        control: &mut dyn CleaningControl,
-    ) -> Result<(), CompactError> {
-        let config = self.log.config();
-        let segments = self.segments(|segment| segment.base < done.to.min(self.end));
-        let sized: Result<Vec<_>, _> = segments.iter().map(|segment| self.sized(segment)).collect();
-        let limits = GroupLimits {
-            log_bytes: config.segment_bytes.into(),
-            index_bytes: config.segment_index_bytes.into(),
-            end: self.end,
-        };
-        let producers = self.log.last_of_producers();
-        let mut filter = BatchFilter::new(map, producers, self.end, self.now, config.delete_retention_ms);
-        let mut transactions = Transactions::default();
-        for group in group(&sized?, &limits) {
-            if !self.log.config().cleanup_compact {
-                return Err(CompactError::Stopped { partition: self.log.partition().clone() });
-            }
-            // Each time anew: producers go on meanwhile, and what was their last batch may go.
-            filter.producers = self.log.last_of_producers();
-            let base = group[0].base;
-            let finished = self.write_group(&group, &mut filter, &mut transactions, control);
-            let (finished, _first) = finished.inspect_err(|_| discard(self.log, base))?;
-            done.segments_before += group.len();
-            done.segments_after += 1;
-            done.bytes_before += group.iter().map(|segment| segment.bytes).sum::<u64>();
-            done.bytes_after += finished.len;
-            self.put_in_place(&group, finished)?;
-        }
-        done.records_read = filter.counts.records_read;
-        done.records_kept = filter.counts.records_kept;
-        done.records_without_key = filter.counts.records_without_key;
-        Ok(())
-    }
-
-    fn sized(&self, segment: &SealedSegment) -> Result<Sized, CompactError> {
-        let size = |suffix| {
-            let path = self.log.file(segment.base, suffix);
-            let metadata = self.log.fs().metadata(&path);
-            metadata.map(|found| found.map_or(0, |found| found.len)).map_err(|e| CompactError::io("look at", path, e))
-        };
-        let (index_bytes, time_index_bytes) = (size(names::INDEX)?, size(names::TIME_INDEX)?);
-        Ok(Sized { segment: *segment, index_bytes, time_index_bytes })
-    }
-
-    /// Gives the new segment, and the file whose name it will get.
-    fn write_group(
-        &self,
-        group: &[SealedSegment],
-        filter: &mut BatchFilter<'_>,
-        transactions: &mut Transactions,
-        control: &mut dyn CleaningControl,
-    ) -> Result<(FinishedSegment, std::sync::Arc<dyn mainstem_env::File>), CompactError> {
-        let log = self.log;
-        let base = group[0].base;
-        let mut cleaned = CleanedSegment::create(log, base, self.buffer_bytes())?;
-        let mut first = None;
-        transactions.still_aborted.clear();
-        for segment in group {
-            let aborted = log.aborted_transactions(segment.base, segment.next).map_err(CompactError::of_read)?;
-            transactions.announce(aborted);
-            let mut reader = SegmentReader::open(log, segment, 0, self.buffer_bytes())?;
-            first.get_or_insert_with(|| reader.file());
-            while let Some(batch) = reader.next(log, control)? {
-                let can_go = transactions.can_go(&batch).map_err(|error| record_error(self, segment, &batch, error))?;
-                let verdict = filter.judge(&batch, can_go);
-                let written = match verdict.map_err(|error| record_error(self, segment, &batch, error))? {
-                    Verdict::Goes => 0,
-                    Verdict::Stays => cleaned.append(batch.header(), batch.as_bytes())?,
-                    Verdict::Becomes(bytes) => match BatchView::parse(&bytes) {
-                        Ok(new) => cleaned.append(new.header(), new.as_bytes())?,
-                        Err(error) => return Err(record_error(self, segment, &batch, error)),
-                    },
-                };
-                proceed(log, control, written)?;
-            }
-        }
-        let old_index = log.file(base, names::TRANSACTION_INDEX);
-        let had_index = log.fs().exists(&old_index).map_err(|error| CompactError::io("look at", old_index, error))?;
-        let finished = cleaned.finish(&transactions.still_aborted, had_index)?;
-        let first = match first {
-            Some(first) => first,
-            None => log.segment_reader(base)?,
-        };
-        Ok((finished, first))
-    }
-
-    fn put_in_place(&self, group: &[SealedSegment], finished: FinishedSegment) -> Result<(), CompactError> {
-        let last = group[group.len() - 1];
-        self.log.replace(&Replacement {
-            bases: group.iter().map(|segment| segment.base).collect(),
-            next: last.next,
-            cuts: self.sealed.cuts,
-            file: finished.file,
-            len: finished.len,
-            largest_time: finished.largest_time,
-            suffixes: finished.suffixes,
-        })
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::damage::{self, DamagedArea, SurveyedSegment};
 use super::headers::Step;
-use super::locate::Span;
 use super::look::{Disk, Look};
+use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
 use crate::formats::{names, offset_index};
@@ -36,15 +36,6 @@ pub(super) struct Checked {
 #[derive(Debug)]
 pub(super) struct Survey {
     areas: Vec<DamagedArea>,
-}
-
-/// A part of a segment without damage.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Region {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    /// Offsets below lie in it, or before.
-    pub(super) next: Offset,
 }
 
 impl Survey {

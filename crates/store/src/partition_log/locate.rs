@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::checked::Region;
 use super::headers::{self, Step, Walked};
 use super::look::{Disk, Look};
+use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::{ReadError, StorageError};
 use crate::formats::names;
@@ -46,14 +46,6 @@ impl Hints {
     pub(crate) fn clear(&mut self) {
         *self = Hints::default();
     }
-}
-
-/// A part of a segment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
-    pub(crate) base: Offset,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
 }
 
 impl Look<'_> {

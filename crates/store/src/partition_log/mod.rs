@@ -41,6 +41,7 @@ mod sealed;
 mod segment_file;
 mod segments;
 mod snapshots;
+mod span;
 mod state;
 mod time_lookup;
 mod truncate;

@@ -1,9 +1,9 @@
 //! Reading whole batches.
 
-use super::checked::{Region, Survey};
+use super::checked::Survey;
 use super::headers::Step;
-use super::locate::Span;
 use super::look::{Disk, Look};
+use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
 use crate::log_types::{ReadChunk, ReadRequest, Reading};

@@ -1,9 +1,8 @@
 //! Finding records by time, and the transactions that a read overlaps.
 
-use super::checked::Region;
 use super::headers::Step;
-use super::locate::Span;
 use super::look::Disk;
+use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
 use crate::formats::names;
