@@ -99,13 +99,12 @@ impl Core {
     }
 
     /// Makes everything durable that is appended. Gives the position up to which this node, the only voter, has
-    /// committed the log.
+    /// committed the log. An error is final, unless the log goes on: then nothing is lost, and a later sync may succeed.
     pub fn sync(&mut self) -> Result<Offset, ControllerError> {
-        let end = self.next_offset();
-        if end > self.uncommitted.committed() {
-            self.log.flush().inspect_err(|_| self.failed = true)?;
+        if self.next_offset() > self.uncommitted.committed() {
+            self.log.flush().inspect_err(|_| self.failed |= self.log.log().failure().is_some())?;
         }
-        Ok(end)
+        Ok(self.log.log().durable_end())
     }
 
     /// The node follows what is committed below `position`, and who waits for it is told.
@@ -118,13 +117,15 @@ impl Core {
         }
     }
 
-    /// Commits what is appended. If that fails, nobody who waits is told that it was done.
+    /// Commits what is appended. If that fails for good, nobody who waits is told that it was done. If it may succeed
+    /// later, they go on waiting.
     fn settle(&mut self, state: &NodeState) {
         if self.uncommitted.is_empty() {
             return;
         }
         match self.sync() {
             Ok(position) => self.committed(position, state),
+            Err(_) if !self.failed => {}
             Err(error) => {
                 let mut error = Some(error);
                 for change in self.uncommitted.abandon() {
@@ -171,7 +172,11 @@ impl Core {
         self.snapshot(state);
     }
 
+    /// Of what is committed: while changes wait for their commit there is none.
     pub fn snapshot(&mut self, state: &NodeState) {
+        if !self.uncommitted.is_empty() {
+            return;
+        }
         self.last_snapshot = state.env.clock.monotonic();
         match self.log.snapshot(self.controller.image(), state.env.clock.wall_ms()) {
             Ok(id) => tracing::debug!("metadata snapshot up to offset {}", id.end),
@@ -243,12 +248,15 @@ impl ControllerThread {
 
 /// How often the thread looks whether a snapshot is due when nothing changes.
 const IDLE_CHECK: Duration = Duration::from_secs(60);
+/// When a sync is tried again for which no file descriptor was left.
+const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Changes that share a sync at the most, so that the first of them does not wait for ever.
 const CHANGES_A_SYNC_MAX: usize = 100;
 
 fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<NodeState>) {
     loop {
-        let mut next = match jobs.recv_timeout(IDLE_CHECK) {
+        let limit = if core.uncommitted.is_empty() { IDLE_CHECK } else { SYNC_AGAIN_AFTER };
+        let mut next = match jobs.recv_timeout(limit) {
             Ok(job) => Some(job),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,

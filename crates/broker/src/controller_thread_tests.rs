@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use mainstem_env::{CrashPolicy, Fault, ManualClock, MemFs, OpKind, SeededRng};
+use mainstem_env::{CrashPolicy, Fault, FaultAction, ManualClock, MemFs, OpKind, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::{CreateTopicError, NewTopic};
 use mainstem_store::StoreEnv;
@@ -14,12 +14,17 @@ use super::*;
 use crate::broker::Broker;
 
 fn start(fs: &MemFs) -> Arc<Broker> {
-    let properties = [("node.id", "1"), ("listeners", "PLAINTEXT://127.0.0.1:19092")];
+    start_with(fs).0
+}
+
+fn start_with(fs: &MemFs) -> (Arc<Broker>, Arc<ManualClock>) {
+    let properties =
+        [("node.id", "1"), ("listeners", "PLAINTEXT://127.0.0.1:19092"), ("metadata.log.segment.ms", "1000")];
     let properties: BTreeMap<String, String> =
         properties.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let clock = Arc::new(ManualClock::at(TimestampMs(1_790_000_000_000)));
-    let env = StoreEnv::new(Arc::new(fs.clone()), clock, Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
-    Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0
+    let env = StoreEnv::new(Arc::new(fs.clone()), clock.clone(), Arc::new(SeededRng::new(1)), 1 << 20, 1).unwrap();
+    (Broker::start(env, Path::new("/data"), BrokerConfig::parse(&properties).unwrap()).unwrap().0, clock)
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -95,10 +100,24 @@ fn nothing_is_answered_or_followed_that_is_not_committed() {
 }
 
 #[test]
+fn changes_whose_sync_finds_no_descriptor_wait_for_the_next_one() {
+    let fs = MemFs::new();
+    let (broker, clock) = start_with(&fs);
+    // A segment begins with the next change, so its sync has to open the folder.
+    clock.advance(Duration::from_secs(10));
+    let met = fs.faults_met();
+    fs.plan_fault(Fault::of(OpKind::SyncDir, 1).on("__cluster_metadata-0").with(FaultAction::NoDescriptor));
+    let [a, b] = create_together(&broker, ["a", "b"]);
+    assert!(matches!((&a, &b), (Ok(Ok(())), Ok(Ok(())))), "{a:?}, {b:?}");
+    assert_eq!(fs.faults_met() - met, 1);
+    assert_eq!(topics(&start(&fs.crash(CrashPolicy::Nothing))), ["a", "b"]);
+}
+
+#[test]
 fn an_append_that_the_disk_refuses_takes_no_change_before_it_with_it() {
     let fs = MemFs::new();
     let broker = start(&fs);
-    fs.plan_fault(Fault::of(OpKind::Write, 2).on("__cluster_metadata-0").with(mainstem_env::FaultAction::NoSpace));
+    fs.plan_fault(Fault::of(OpKind::Write, 2).on("__cluster_metadata-0").with(FaultAction::NoSpace));
     let [a, b, c] = create_together(&broker, ["a", "b", "c"]);
     assert!(matches!(a, Ok(Ok(()))), "{a:?}");
     assert!(matches!(b, Err(ControllerError::Write(_))), "{b:?}");
