@@ -3,6 +3,7 @@
 use mainstem_types::{Offset, TopicPartition};
 
 use super::DataFolder;
+use super::checkpoints::Checkpoints;
 use crate::error::{OpenError, ReadError};
 use crate::partition_log::PartitionLog;
 use crate::topic_log::TopicLog;
@@ -27,17 +28,31 @@ impl DataFolder {
 
     /// Other records will have the offsets of those that are cut. A start after a power cut takes what lies below the
     /// recovery point for durable without looking, and what lies below the high watermark for committed: so both go
-    /// down before anything is cut, and no checkpoint raises them meanwhile.
+    /// down before anything is cut, and no checkpoint raises them meanwhile. Where a batch begins below `offset` and
+    /// goes as a whole, they follow the log end further down afterwards: a log start above the log end would be taken
+    /// for records that a power cut took.
     fn cut_log(&self, log: &PartitionLog, offset: Offset) -> Result<Offset, CutError> {
         let mut checkpoints = self.checkpoints.lock();
+        self.lower_checkpoints(&mut checkpoints, log, offset)?;
+        let end = log.truncate_to(offset)?;
+        self.lower_checkpoints(&mut checkpoints, log, end)?;
+        Ok(end)
+    }
+
+    fn lower_checkpoints(
+        &self,
+        checkpoints: &mut Checkpoints,
+        log: &PartitionLog,
+        offset: Offset,
+    ) -> Result<(), OpenError> {
         let partition: &TopicPartition = log.partition();
         let mut next = checkpoints.kafkas();
         if next.lower(partition, offset) {
-            self.replace_kafkas(&mut checkpoints, next)?;
+            self.replace_kafkas(checkpoints, next)?;
             log.checkpoint_lowered(offset);
         }
         self.known.lock().lower(partition, offset);
-        Ok(log.truncate_to(offset)?)
+        Ok(())
     }
 }
 

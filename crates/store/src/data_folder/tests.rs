@@ -29,18 +29,23 @@ fn config() -> Arc<LogConfig> {
 }
 
 fn append(log: &PartitionLog, count: usize) {
-    for _ in 0..count {
-        let mut builder = BatchBuilder::new();
-        builder.append(NOW, None, Some(format!("value {} of some length", log.log_end()).as_bytes()), &[]);
-        let context = AppendContext {
-            origin: crate::Origin::Client,
-            leader_epoch: LeaderEpoch(0),
-            now: NOW,
-            zstd_allowed: true,
-            unpacked_bytes_max: usize::MAX,
-        };
-        log.append(&Bytes::from(builder.build().unwrap()), &context).unwrap();
+    (0..count).for_each(|_| append_batch(log, 1));
+}
+
+/// One batch of so many records.
+fn append_batch(log: &PartitionLog, records: i64) {
+    let mut builder = BatchBuilder::new();
+    for offset in log.log_end().0..log.log_end().0 + records {
+        builder.append(NOW, None, Some(format!("value {offset} of some length").as_bytes()), &[]);
     }
+    let context = AppendContext {
+        origin: crate::Origin::Client,
+        leader_epoch: LeaderEpoch(0),
+        now: NOW,
+        zstd_allowed: true,
+        unpacked_bytes_max: usize::MAX,
+    };
+    log.append(&Bytes::from(builder.build().unwrap()), &context).unwrap();
 }
 
 fn with_watermarks(logs: &[Arc<PartitionLog>]) -> Vec<(Arc<PartitionLog>, Offset)> {
@@ -602,6 +607,42 @@ fn a_power_cut_anywhere_in_the_close_of_many_logs_leaves_an_orderly_stop_only_wi
             assert!(stop == StopKind::Unclean || records == MANY_RECORDS, "step {step}, {policy:?}: {records}");
             let (_, again) = opened_again(&cut.crash(CrashPolicy::Nothing));
             assert_eq!(again, records, "step {step}, {policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_inside_a_batch_takes_a_log_start_in_it_down_and_no_crash_lets_offsets_go_back() {
+    let ends = |fs: &MemFs| {
+        let (folder, report) = open_on(fs);
+        let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+        (log.log_start(), log.log_end())
+    };
+    for mutations in 0.. {
+        let fs = MemFs::new();
+        let (folder, _) = open_on(&fs);
+        let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+        append(&log, 10);
+        append_batch(&log, 10);
+        log.raise_log_start(Offset(15), Offset(20)).unwrap();
+        folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)]), &|| true).unwrap();
+        fs.stop_after(mutations);
+        let cut = folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(17));
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {
+            let image = fs.crash(policy);
+            let found = ends(&image);
+            match &cut {
+                Ok(end) => assert_eq!((*end, found), (Offset(10), (Offset(10), Offset(10))), "{policy:?}"),
+                // Nothing was reported: the old log, or one that begins where the log start was.
+                Err(_) => assert!(
+                    [(15, 20), (15, 15), (10, 10)].contains(&(found.0.0, found.1.0)),
+                    "after {mutations}, {policy:?}: {found:?}"
+                ),
+            }
+            assert_eq!(ends(&image.crash(policy)), found, "crashed twice, after {mutations}, {policy:?}");
+        }
+        if cut.is_ok() {
+            return;
         }
     }
 }
