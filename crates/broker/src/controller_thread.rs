@@ -99,7 +99,8 @@ impl Core {
     }
 
     /// Makes everything durable that is appended. Gives the position up to which this node, the only voter, has
-    /// committed the log. An error is final, unless the log goes on: then nothing is lost, and a later sync may succeed.
+    /// committed the log. An error is final, unless the log goes on: then nothing is lost, and a later sync may
+    /// succeed.
     pub fn sync(&mut self) -> Result<Offset, ControllerError> {
         if self.next_offset() > self.uncommitted.committed() {
             self.log.flush().inspect_err(|_| self.failed |= self.log.log().failure().is_some())?;
