@@ -10,16 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::commit_log::End;
-use super::queue_files::Unsynced;
+use super::queue_files::{ID_FILE, Unsynced};
 use super::queue_folder::Missing;
 use super::time_marks::{self, GROUP_MARKS_MAX};
 use super::{GroupLog, GroupPartition, flush};
 use crate::error::StorageError;
 use crate::formats::group_checkpoint::{self, GroupCheckpoint, IndexFact, PartitionState};
 use crate::parallel;
-use mainstem_env::is_out_of_descriptors;
+use mainstem_env::{OpenOptions, is_out_of_descriptors};
 use mainstem_journal::CloseError;
 use mainstem_types::Position;
+
+/// So many queues have the file system synced first, which may hold others' files, too.
+const SYNC_AHEAD_QUEUES: usize = 64;
 
 /// What the file says that was written last.
 #[derive(Debug, Default)]
@@ -72,35 +75,47 @@ impl GroupLog {
     ) -> Result<(Vec<PartitionState>, Vec<(Arc<GroupPartition>, Unsynced)>), StorageError> {
         let mut states = Vec::new();
         let mut unsynced = Vec::new();
-        for partition in partitions {
-            {
-                // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
-                let _order = partition.appending.lock();
-                let mut state = partition.state.lock();
-                partition.mark_end(&mut state);
-                states.push(state.snapshot(partition.topic_id, partition.partition.partition));
+        for (partition, outcome) in partitions.iter().zip(parallel::map(&partitions, |one| self.collect_one(one))) {
+            if let Some((state, files)) = outcome? {
+                states.push(state);
+                unsynced.extend(files.map(|files| (Arc::clone(partition), files)));
             }
-            // After the state was taken: the files have all that it tells of, and what was appended since.
-            let mut folder = partition.queue_folder.lock();
-            // Its topic was deleted meanwhile: the queue is gone, and the folder may be that of another topic of the
-            // name by now.
-            if folder.is_gone() {
-                states.pop();
-                continue;
-            }
-            let written = partition.write_queue_to(&mut folder, Missing::Create);
-            let files = folder.take_unsynced();
-            drop(folder);
-            written.map_err(|error| self.view_error("write", &self.core.queue_dir(&partition.partition), error))?;
-            unsynced.extend(files.map(|files| (partition, files)));
         }
         Ok((states, unsynced))
+    }
+
+    /// `None`: the partition's topic was deleted meanwhile.
+    fn collect_one(
+        &self,
+        partition: &Arc<GroupPartition>,
+    ) -> Result<Option<(PartitionState, Option<Unsynced>)>, StorageError> {
+        let state = {
+            // Whoever wrote an entry before the position was taken has shown it to the views when this is granted.
+            let _order = partition.appending.lock();
+            let mut state = partition.state.lock();
+            partition.mark_end(&mut state);
+            state.snapshot(partition.topic_id, partition.partition.partition)
+        };
+        // After the state was taken: the files have all that it tells of, and what was appended since.
+        let mut folder = partition.queue_folder.lock();
+        // The queue of a deleted topic is gone, and the folder may be that of another topic of the name by now.
+        if folder.is_gone() {
+            return Ok(None);
+        }
+        let written = partition.write_queue_to(&mut folder, Missing::Create);
+        let files = folder.take_unsynced();
+        drop(folder);
+        written.map_err(|error| self.view_error("write", &self.core.queue_dir(&partition.partition), error))?;
+        Ok(Some((state, files)))
     }
 
     fn sync_views(&self, unsynced: &[(Arc<GroupPartition>, Unsynced)]) -> Result<Vec<IndexFact>, StorageError> {
         let fs = self.core.fs();
         let mut dirs = BTreeSet::new();
         let mut synced = Vec::with_capacity(unsynced.len());
+        if unsynced.len() >= SYNC_AHEAD_QUEUES {
+            self.sync_ahead(&unsynced[0].1);
+        }
         let outcomes = parallel::map(unsynced, |(_, files)| files.sync(fs));
         for ((partition, files), outcome) in unsynced.iter().zip(outcomes) {
             match outcome {
@@ -129,6 +144,16 @@ impl GroupLog {
         // The checkpoint says that the index has everything before it.
         self.add_missing_keys()?;
         self.core.index.sync(fs).map_err(|error| self.sync_error(&dir, error))
+    }
+
+    /// Has the file system write everything at once, so that the sync of each file and folder finds nothing left to
+    /// write. It is those syncs that tell of errors, so an error is none here, and a system that cannot is as good.
+    fn sync_ahead(&self, files: &Unsynced) {
+        let options = OpenOptions::read();
+        let synced = self.core.fs().open(&files.dir.join(ID_FILE), &options).and_then(|file| file.sync_file_system());
+        if let Err(error) = synced {
+            tracing::debug!("{}: the file system is not synced, each file is: {error}", files.dir.display());
+        }
     }
 
     /// An error of a sync ends the group, also when the disk is full: what a failed sync left out, the next one does
@@ -217,8 +242,9 @@ mod tests {
     };
     use super::super::time_marks::GROUP_MARKS_MAX;
     use super::super::time_marks::TimeMarks;
+    use super::{ID_FILE, SYNC_AHEAD_QUEUES};
     use crate::formats::group_checkpoint::{FILE_NAME, TimeMark};
-    use mainstem_env::{Fault, Fs};
+    use mainstem_env::{CrashPolicy, Fault, FaultAction, Fs, OpKind};
     use mainstem_types::{Offset, TimestampMs};
     use std::path::Path;
 
@@ -269,6 +295,28 @@ mod tests {
             fs.plan_fault(Fault::any(1).and_later());
             assert_eq!(group.checkpoint().is_ok(), leaves);
             assert_eq!(group.remove_unneeded().is_ok(), leaves);
+        }
+    }
+
+    #[test]
+    fn many_queues_are_durable_after_a_checkpoint_also_where_the_file_system_is_not_synced_at_once() {
+        for (queues, syncs_ahead) in [(SYNC_AHEAD_QUEUES, true), (SYNC_AHEAD_QUEUES - 1, false)] {
+            let (fs, group, logs) = create();
+            let live: Vec<_> = (1..=queues as i32).map(|index| live_of("many", 9, index, config())).collect();
+            live.iter().for_each(|live| fill(&make(&group, live), 3));
+            // The first sync of such a file is that of the file system, or else that of this file.
+            fs.plan_fault(Fault::of(OpKind::Sync, 1).on(ID_FILE).with(FaultAction::NoSpace));
+            assert_eq!(group.checkpoint().is_ok(), syncs_ahead);
+            assert_eq!(fs.faults_met(), 1);
+            if !syncs_ahead {
+                continue;
+            }
+            drop((logs, group));
+            let (group, report) = open_with(&fs.crash(CrashPolicy::Nothing), &live, false);
+            assert_eq!((report.views_rebuilt, report.bytes_replayed), (0, 0), "{report:?}");
+            for live in &live {
+                expect_filled(&group.partition(live.topic_id, live.name.partition).unwrap(), 0..3);
+            }
         }
     }
 
