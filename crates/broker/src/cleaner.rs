@@ -40,11 +40,11 @@ type Key = (TopicId, PartitionIndex);
 
 /// The threads.
 pub(crate) struct Cleaner {
-    shared: Arc<Shared>,
+    shared: Arc<CleanerState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CleanerState {
     /// Of all threads.
     signal: Arc<Signal>,
     threads: Mutex<Vec<Worker>>,
@@ -67,7 +67,7 @@ enum Standing {
 impl Cleaner {
     /// No thread if `log.cleaner.enable` is off.
     pub fn start(state: &Arc<NodeState>) -> io::Result<Cleaner> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CleanerState::default());
         if state.config.load().cleaner.enable {
             start_thread(&shared, &Arc::downgrade(state), 0)?;
         }
@@ -101,7 +101,7 @@ impl Cleaner {
     }
 }
 
-fn start_thread(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) -> io::Result<()> {
+fn start_thread(shared: &Arc<CleanerState>, state: &Weak<NodeState>, number: usize) -> io::Result<()> {
     let mut threads = shared.threads.lock();
     if threads.len() > number {
         return Ok(());
@@ -112,7 +112,7 @@ fn start_thread(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) ->
     Ok(())
 }
 
-fn run(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) {
+fn run(shared: &Arc<CleanerState>, state: &Weak<NodeState>, number: usize) {
     let mut backoff = match state.upgrade() {
         Some(state) => backoff(&state.config.load().cleaner),
         None => return,
@@ -140,7 +140,7 @@ fn run(shared: &Arc<Shared>, state: &Weak<NodeState>, number: usize) {
     }
 }
 
-fn start_others(shared: &Arc<Shared>, state: &Arc<NodeState>, wanted: usize) {
+fn start_others(shared: &Arc<CleanerState>, state: &Arc<NodeState>, wanted: usize) {
     for number in 1..wanted {
         if let Err(error) = start_thread(shared, &Arc::downgrade(state), number) {
             return tracing::warn!("compaction runs with fewer threads than log.cleaner.threads: {error}");
@@ -162,9 +162,9 @@ fn limits(config: &CleanerConfig) -> CleanerLimits {
     }
 }
 
-impl Shared {
+impl CleanerState {
     /// The due log with the largest dirty share that no thread compacts; it is the caller's until
-    /// [`Shared::give_back`].
+    /// [`CleanerState::give_back`].
     fn take_due(&self, state: &NodeState) -> Option<Arc<Partition>> {
         loop {
             let partition = self.most_due(state)?;
@@ -241,7 +241,7 @@ fn key(partition: &Partition) -> Key {
 }
 
 fn clean_and_tell(
-    shared: &Shared,
+    shared: &CleanerState,
     state: &NodeState,
     partition: &Partition,
     limits: &CleanerLimits,
@@ -267,7 +267,7 @@ fn clean_and_tell(
 }
 
 fn clean(
-    shared: &Shared,
+    shared: &CleanerState,
     state: &NodeState,
     partition: &Partition,
     limits: &CleanerLimits,
@@ -305,7 +305,7 @@ fn tell(log: &TopicLog, done: &Compaction) {
 
 /// Keeps a thread to its part of `log.cleaner.io.max.bytes.per.second`.
 struct Pace<'s> {
-    shared: &'s Shared,
+    shared: &'s CleanerState,
     space: &'s Space,
     bytes_per_second: f64,
     /// What is to be waited for so far.
@@ -313,12 +313,12 @@ struct Pace<'s> {
 }
 
 impl<'s> Pace<'s> {
-    fn new(shared: &'s Shared, space: &'s Space, config: &CleanerConfig) -> Self {
+    fn new(shared: &'s CleanerState, space: &'s Space, config: &CleanerConfig) -> Self {
         let bytes_per_second = config.io_max_bytes_per_second / f64::from(config.threads.max(1));
         Pace { shared, space, bytes_per_second, owed: Duration::ZERO }
     }
 
-    fn unlimited(shared: &'s Shared, space: &'s Space) -> Self {
+    fn unlimited(shared: &'s CleanerState, space: &'s Space) -> Self {
         Pace { shared, space, bytes_per_second: f64::MAX, owed: Duration::ZERO }
     }
 }

@@ -144,7 +144,7 @@ fn a_log_that_cannot_be_compacted_rests_and_the_others_go_on() {
 
 #[test]
 fn the_pace_holds_a_pass_back_and_a_stop_ends_the_wait() {
-    let shared = Shared::default();
+    let shared = CleanerState::default();
     let env = StoreEnv::new(
         Arc::new(MemFs::new()),
         Arc::new(ManualClock::at(TimestampMs(NOW))),

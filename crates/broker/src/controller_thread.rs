@@ -49,7 +49,7 @@ struct Change {
 type Done = Box<dyn FnOnce(Result<(), ControllerError>) + Send>;
 
 /// What the thread owns.
-pub(crate) struct Core {
+pub(crate) struct ControllerState {
     /// With all changes that are appended.
     controller: Controller,
     log: MetadataLog,
@@ -59,10 +59,10 @@ pub(crate) struct Core {
     last_snapshot: Duration,
 }
 
-impl Core {
-    pub fn new(controller: Controller, log: MetadataLog, now: Duration) -> Core {
+impl ControllerState {
+    pub fn new(controller: Controller, log: MetadataLog, now: Duration) -> ControllerState {
         let uncommitted = Uncommitted::new(log.log().durable_end());
-        Core { controller, log, uncommitted, failed: false, last_snapshot: now }
+        ControllerState { controller, log, uncommitted, failed: false, last_snapshot: now }
     }
 
     pub fn controller(&self) -> &Controller {
@@ -187,7 +187,7 @@ impl Core {
     }
 }
 
-type Work = Box<dyn FnOnce(&mut Core, &NodeState) + Send>;
+type Work = Box<dyn FnOnce(&mut ControllerState, &NodeState) + Send>;
 
 enum Job {
     /// Decides and appends.
@@ -203,7 +203,7 @@ pub(crate) struct ControllerThread {
 }
 
 impl ControllerThread {
-    pub fn start(core: Core, state: &Arc<NodeState>) -> io::Result<ControllerThread> {
+    pub fn start(core: ControllerState, state: &Arc<NodeState>) -> io::Result<ControllerThread> {
         let (sender, receiver) = channel();
         let state = Arc::downgrade(state);
         let thread = Worker::start("controller", move |_| run(core, &receiver, &state))?;
@@ -226,7 +226,7 @@ impl ControllerThread {
     /// Runs `operation` on the thread, when no change waits for its commit.
     pub async fn run<R: Send + 'static>(
         &self,
-        operation: impl FnOnce(&mut Core, &NodeState) -> R + Send + 'static,
+        operation: impl FnOnce(&mut ControllerState, &NodeState) -> R + Send + 'static,
     ) -> Result<R, ControllerError> {
         let (sender, receiver) = oneshot::channel();
         self.submit(Job::Between(Box::new(move |core, state| _ = sender.send(operation(core, state)))))?;
@@ -239,7 +239,7 @@ impl ControllerThread {
     }
 
     /// Lets the thread do a last operation, then ends it.
-    pub fn stop(&self, last: impl FnOnce(&mut Core, &NodeState) + Send + 'static) {
+    pub fn stop(&self, last: impl FnOnce(&mut ControllerState, &NodeState) + Send + 'static) {
         // Nothing is left to do for a thread that was stopped before.
         let _ = self.submit(Job::Between(Box::new(last)));
         self.sender.lock().take();
@@ -254,7 +254,7 @@ const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Changes that share a sync at the most, so that the first of them does not wait for ever.
 const CHANGES_A_SYNC_MAX: usize = 100;
 
-fn run(mut core: Core, jobs: &Receiver<Job>, state: &Weak<NodeState>) {
+fn run(mut core: ControllerState, jobs: &Receiver<Job>, state: &Weak<NodeState>) {
     loop {
         let limit = if core.uncommitted.is_empty() { IDLE_CHECK } else { SYNC_AGAIN_AFTER };
         let mut next = match jobs.recv_timeout(limit) {

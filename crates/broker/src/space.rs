@@ -24,7 +24,7 @@ const AHEAD_FROM_BYTES: u64 = 256 << 20;
 /// Whether there is space for clients' writes. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Space {
-    shared: Arc<Shared>,
+    shared: Arc<SpaceAccount>,
 }
 
 /// ```text
@@ -32,7 +32,7 @@ pub(crate) struct Space {
 /// ```
 /// All three count bytes since the start. Whatever is below `written` was there when a later look at the disk began.
 #[derive(Debug)]
-struct Shared {
+struct SpaceAccount {
     env: Arc<StoreEnv>,
     folder: PathBuf,
     short: AtomicBool,
@@ -48,7 +48,7 @@ struct Shared {
 #[must_use = "what is taken is counted as written when this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Taken<'s> {
-    space: &'s Shared,
+    space: &'s SpaceAccount,
     bytes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Taken<'_> {
 impl Space {
     /// Nothing is short until the first check.
     pub fn new(env: Arc<StoreEnv>, folder: PathBuf) -> Space {
-        let shared = Shared {
+        let shared = SpaceAccount {
             env,
             folder,
             short: AtomicBool::new(false),
@@ -111,7 +111,7 @@ impl Space {
     }
 }
 
-impl Shared {
+impl SpaceAccount {
     fn is_over(&self) -> bool {
         self.begun.load(Ordering::Acquire) > self.limit.load(Ordering::Acquire)
     }

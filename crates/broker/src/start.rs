@@ -19,7 +19,7 @@ use crate::adopt::{AdoptError, Adopted, adopt};
 use crate::broker::Broker;
 use crate::cleaner::Cleaner;
 use crate::consumer_groups::ConsumerGroups;
-use crate::controller_thread::{ControllerError, ControllerThread, Core};
+use crate::controller_thread::{ControllerError, ControllerState, ControllerThread};
 use crate::maintenance::{self, Maintenance};
 use crate::metadata_log::{LoadedMetadata, MetadataWriteError};
 use crate::node_state::NodeState;
@@ -73,7 +73,7 @@ impl Broker {
         let LoadedMetadata { image, format } = loaded;
         let node = properties.node_id;
         metadata_log.begin_term(env.clock.wall_ms())?;
-        let mut core = Core::new(Controller::new(image), metadata_log, env.clock.monotonic());
+        let mut core = ControllerState::new(Controller::new(image), metadata_log, env.clock.monotonic());
         let start = node_start(&config, node, directory_id, &*env.rng);
         let broker_epoch = register(&mut core, &start, format, &env)?;
         let image = core.controller().image().clone();
@@ -173,7 +173,7 @@ fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn
 /// Bootstraps a new cluster, then registers this node and elects it for what it holds: one flush for all of it, the
 /// record that began the term included. Gives the broker epoch.
 fn register(
-    core: &mut Core,
+    core: &mut ControllerState,
     start: &NodeStart,
     format: Vec<MetadataRecord<'static>>,
     env: &StoreEnv,

@@ -97,7 +97,7 @@ fn other_name(path: &Path) -> Option<PathBuf> {
 }
 
 /// One look at a damaged folder.
-struct Look<'f> {
+struct DamagedFolder<'f> {
     folder: &'f Folder,
     path: &'f Path,
     damage: Damage,
@@ -105,9 +105,9 @@ struct Look<'f> {
     before: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-impl Look<'_> {
+impl DamagedFolder<'_> {
     fn fail(&self, what: &str) -> ! {
-        let Look { folder, path, damage, .. } = self;
+        let DamagedFolder { folder, path, damage, .. } = self;
         panic!("{:?}, {} {damage:?}: {what} (MAINSTEM_SEED={})", folder.left, path.display(), seed());
     }
 
@@ -120,7 +120,7 @@ impl Look<'_> {
             }
         }
         damage.apply(&fs, path, bytes);
-        let look = Look { folder, path, damage, before: files(&fs) };
+        let look = DamagedFolder { folder, path, damage, before: files(&fs) };
         match Node::start(&fs, &folder.clock, &folder.settings, 11) {
             Err(error) => look.refused(&fs, &error.to_string()),
             Ok(node) => look.started(&node),
@@ -425,7 +425,7 @@ fn every_file_of(folder: Folder, which: impl Fn(Kind, &str) -> bool) {
             continue;
         }
         for damage in damages(path, bytes, &rng) {
-            let look = || Look::take(&folder, path, bytes, damage);
+            let look = || DamagedFolder::take(&folder, path, bytes, damage);
             if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)) {
                 failures.push(panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "it panicked".to_owned()));
             }

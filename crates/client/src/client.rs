@@ -19,10 +19,10 @@ use crate::retry::Attempts;
 /// A client of one cluster. Clones share connections and what is known; all methods take `&self`.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
-struct Inner {
+struct ClientState {
     config: ClientConfig,
     known: Mutex<Known>,
     slots: Mutex<HashMap<Target, Arc<Slot>>>,
@@ -44,7 +44,7 @@ impl Client {
         if config.bootstrap.is_empty() {
             return Err(ClientError::NoBootstrap);
         }
-        let inner = Inner { config, known: Mutex::default(), slots: Mutex::default() };
+        let inner = ClientState { config, known: Mutex::default(), slots: Mutex::default() };
         let client = Client { inner: Arc::new(inner) };
         client.ask_metadata(&MetadataRequest { topics: Some(Vec::new()), ..Default::default() }).await?;
         Ok(client)

@@ -7,8 +7,8 @@ use mainstem_types::PartitionIndex;
 
 use crate::shard::GroupView;
 use crate::{
-    CommittedPartition, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupType, ListedGroup,
-    MAX_TOMBSTONES_PER_OUTCOME, OffsetDeleteRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
+    CommittedPartition, CoordinatorOutcome, DeletedOffsets, DescribedGroup, GroupError, GroupShard, GroupType,
+    ListedGroup, MAX_TOMBSTONES_PER_OUTCOME, OffsetDeleteRequest, OffsetsRecord, Reply, ReplyToken,
 };
 
 impl GroupShard {
@@ -33,7 +33,7 @@ impl GroupShard {
 
     /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the
     /// last, and if one before it cannot be appended, the last one has failed as well.
-    pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<Outcome> {
+    pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<CoordinatorOutcome> {
         let found = self.check_loaded().and_then(|()| match self.group(group_id) {
             None => Err(GroupError::GroupIdNotFound),
             Some(GroupView::Live(group)) => group.validate_delete(),
@@ -43,7 +43,7 @@ impl GroupShard {
         });
         let group_id = match found {
             Ok(()) => self.group_key(group_id),
-            Err(error) => return vec![Outcome::reply(token, Reply::DeleteGroup(Err(error)))],
+            Err(error) => return vec![CoordinatorOutcome::reply(token, Reply::DeleteGroup(Err(error)))],
         };
         let offsets = self.stored.offsets.partitions_of(&group_id);
         let offsets =
@@ -53,7 +53,7 @@ impl GroupShard {
     }
 
     /// Deletes single offsets. Topics that the group's members read are refused, one by one.
-    pub fn offset_delete(&self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<Outcome> {
+    pub fn offset_delete(&self, token: ReplyToken, request: &OffsetDeleteRequest<'_>) -> Vec<CoordinatorOutcome> {
         let found = self.check_loaded().and_then(|()| match self.group(request.group_id) {
             _ if request.group_id.is_empty() => Err(GroupError::InvalidGroupId),
             None => Err(GroupError::GroupIdNotFound),
@@ -63,7 +63,7 @@ impl GroupShard {
             Some(GroupView::Foreign(_)) => Ok(()),
         });
         if let Err(error) = found {
-            return vec![Outcome::reply(token, Reply::OffsetDelete(Err(error)))];
+            return vec![CoordinatorOutcome::reply(token, Reply::OffsetDelete(Err(error)))];
         }
         let group_id = self.group_key(request.group_id);
         let mut records = Vec::new();
@@ -86,7 +86,7 @@ impl GroupShard {
     }
 
     /// Removes the offsets of topics that were deleted, in all groups. To be called on every shard.
-    pub fn topics_deleted(&self, topics: &[&str]) -> Vec<Outcome> {
+    pub fn topics_deleted(&self, topics: &[&str]) -> Vec<CoordinatorOutcome> {
         let deleted: BTreeSet<&str> = topics.iter().copied().collect();
         let mut records = Vec::new();
         for group in self.stored.offsets.groups() {
@@ -97,7 +97,10 @@ impl GroupShard {
         let mut outcomes = Vec::new();
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(MAX_TOMBSTONES_PER_OUTCOME));
-            outcomes.push(Outcome { records: std::mem::replace(&mut records, rest), ..Outcome::default() });
+            outcomes.push(CoordinatorOutcome {
+                records: std::mem::replace(&mut records, rest),
+                ..CoordinatorOutcome::default()
+            });
         }
         outcomes
     }
@@ -109,12 +112,15 @@ impl GroupShard {
 }
 
 /// The records in outcomes of bounded size, the answer with the last.
-fn in_parts(mut records: Vec<OffsetsRecord>, reply: (ReplyToken, Reply)) -> Vec<Outcome> {
+fn in_parts(mut records: Vec<OffsetsRecord>, reply: (ReplyToken, Reply)) -> Vec<CoordinatorOutcome> {
     let mut outcomes = Vec::new();
     while records.len() > MAX_TOMBSTONES_PER_OUTCOME {
         let rest = records.split_off(MAX_TOMBSTONES_PER_OUTCOME);
-        outcomes.push(Outcome { records: std::mem::replace(&mut records, rest), ..Outcome::default() });
+        outcomes.push(CoordinatorOutcome {
+            records: std::mem::replace(&mut records, rest),
+            ..CoordinatorOutcome::default()
+        });
     }
-    outcomes.push(Outcome { records, replies: vec![reply], ..Outcome::default() });
+    outcomes.push(CoordinatorOutcome { records, replies: vec![reply], ..CoordinatorOutcome::default() });
     outcomes
 }

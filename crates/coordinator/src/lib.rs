@@ -55,7 +55,7 @@ pub use classic::GroupState;
 pub use config::GroupConfig;
 pub use error::{AppendFailure, GroupError, RecordError};
 pub use foreign::GroupType;
-pub use outcome::{Now, Outcome, ReplyToken};
+pub use outcome::{CoordinatorOutcome, Now, ReplyToken};
 pub use records::{GroupMetadata, OffsetsRecord, StoredMember};
 pub use replies::{
     CommittedPartition, CommittedTopic, DeletedOffsets, DescribedGroup, DescribedMember, FetchedPartition,

@@ -31,7 +31,7 @@ pub struct ReplyToken(pub u64);
 /// What a caller must do after an operation.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "an outcome carries records to append and answers to send"]
-pub struct Outcome {
+pub struct CoordinatorOutcome {
     /// To be appended in this order as one batch.
     pub records: Vec<OffsetsRecord>,
     /// To be sent once the records are committed; at once if there are none.
@@ -40,9 +40,9 @@ pub struct Outcome {
     pub(crate) undo: Vec<Undo>,
 }
 
-impl Outcome {
-    pub(crate) fn reply(token: ReplyToken, reply: Reply) -> Outcome {
-        Outcome { replies: vec![(token, reply)], ..Outcome::default() }
+impl CoordinatorOutcome {
+    pub(crate) fn reply(token: ReplyToken, reply: Reply) -> CoordinatorOutcome {
+        CoordinatorOutcome { replies: vec![(token, reply)], ..CoordinatorOutcome::default() }
     }
 
     /// True if there is nothing to append and nothing to send.

@@ -19,7 +19,9 @@ use crate::classic::{ClassicGroup, Context, Undo};
 use crate::records::FoundRecord;
 use crate::stored::{Stored, StoredGroup};
 use crate::timers::{TimerKey, Timers};
-use crate::{AppendFailure, GroupConfig, GroupError, Now, OffsetsRecord, Outcome, RecordError, Reply, ReplyToken};
+use crate::{
+    AppendFailure, CoordinatorOutcome, GroupConfig, GroupError, Now, OffsetsRecord, RecordError, Reply, ReplyToken,
+};
 
 pub(crate) use view::GroupView;
 
@@ -93,8 +95,8 @@ impl GroupShard {
     }
 
     /// The log has been replayed: sessions start, and requests are served from now on.
-    pub fn loaded(&mut self, now: Now) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn loaded(&mut self, now: Now) -> CoordinatorOutcome {
+        let mut outcome = CoordinatorOutcome::default();
         let GroupShard { config, stored, live, timers, .. } = self;
         for (group_id, group) in stored.groups() {
             let mut ctx = Context { config, timers, now, outcome: &mut outcome };
@@ -145,9 +147,14 @@ impl GroupShard {
 
     /// The outcome's records could not be appended: its changes are taken back, its promises become errors. The outcome
     /// that comes back is handled like any other. To be called before any other operation.
-    pub fn append_failed(&mut self, failed: Outcome, failure: AppendFailure, now: Now) -> Outcome {
+    pub fn append_failed(
+        &mut self,
+        failed: CoordinatorOutcome,
+        failure: AppendFailure,
+        now: Now,
+    ) -> CoordinatorOutcome {
         let replies = failed.replies.into_iter().map(|(token, reply)| (token, reply.after(failure))).collect();
-        let mut outcome = Outcome { replies, ..Outcome::default() };
+        let mut outcome = CoordinatorOutcome { replies, ..CoordinatorOutcome::default() };
         for undo in failed.undo.into_iter().rev() {
             match undo {
                 Undo::GenerationCompleted { group } => {
@@ -176,9 +183,9 @@ impl GroupShard {
     }
 
     /// Fires the earliest timer that is due; `None`: none is.
-    pub fn poll_timer(&mut self, now: Now) -> Option<Outcome> {
+    pub fn poll_timer(&mut self, now: Now) -> Option<CoordinatorOutcome> {
         let key = self.timers.pop_due(now.monotonic)?;
-        let mut outcome = Outcome::default();
+        let mut outcome = CoordinatorOutcome::default();
         match key {
             TimerKey::Session { group, member } => {
                 self.on_classic(&group, now, &mut outcome, |group, ctx| group.session_expired(ctx, &member));
@@ -206,7 +213,7 @@ impl GroupShard {
 
     /// Ends the shard: every parked request is answered NOT_COORDINATOR, and nothing is kept.
     pub fn unload(&mut self, now: Now) -> Vec<(ReplyToken, Reply)> {
-        let mut outcome = Outcome::default();
+        let mut outcome = CoordinatorOutcome::default();
         let GroupShard { config, live, timers, .. } = self;
         for group in live.values_mut() {
             let mut ctx = Context { config, timers, now, outcome: &mut outcome };
@@ -225,7 +232,7 @@ impl GroupShard {
         &mut self,
         group_id: &str,
         now: Now,
-        outcome: &mut Outcome,
+        outcome: &mut CoordinatorOutcome,
         operation: impl FnOnce(&mut ClassicGroup, &mut Context<'_>) -> T,
     ) -> Option<T> {
         if !self.live.contains_key(group_id) {

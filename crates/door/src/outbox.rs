@@ -42,14 +42,14 @@ pub enum PushError {
 
 /// The protocol's end of the queue. Clones push into the same one, from any thread.
 #[derive(Debug, Clone)]
-pub struct Outbox(Arc<Shared>);
+pub struct Outbox(Arc<OutboxState>);
 
 /// The server's end of it. Dropping it closes the outbox.
 #[derive(Debug)]
-pub struct OutboxReader(Arc<Shared>);
+pub struct OutboxReader(Arc<OutboxState>);
 
 #[derive(Debug)]
-struct Shared {
+struct OutboxState {
     limits: OutboxLimits,
     /// Frames in the queue, to be read without its lock.
     frames: AtomicUsize,
@@ -67,7 +67,7 @@ struct Queue {
 /// A new queue.
 pub fn outbox(limits: OutboxLimits) -> (Outbox, OutboxReader) {
     let (frames, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let shared = Arc::new(Shared { limits, frames, bytes, queue: Mutex::default() });
+    let shared = Arc::new(OutboxState { limits, frames, bytes, queue: Mutex::default() });
     (Outbox(Arc::clone(&shared)), OutboxReader(shared))
 }
 

@@ -69,7 +69,7 @@ pub enum Event<P = Offset> {
 
 /// What follows from an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome<P = Offset> {
+pub enum ReplicaOutcome<P = Offset> {
     Nothing,
     /// Replies that wait for an offset below `to` may leave, readers see up to `to`.
     HighWatermarkAdvanced {

@@ -8,11 +8,11 @@
 
 use mainstem_types::Offset;
 
-use crate::event::{EventError, MinInSyncError, Outcome};
+use crate::event::{EventError, MinInSyncError, ReplicaOutcome};
 use crate::positions::Positions;
 
 /// What an event leads to. After an error the state is as before.
-type Applied = Result<Outcome, EventError>;
+type Applied = Result<ReplicaOutcome, EventError>;
 
 /// How many replicas the group has, and how many of them are in sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,18 +102,18 @@ impl GroupMember {
         Positions { log_start: position, last_stable: high_watermark, high_watermark, log_end }.check()?;
         self.log_start = position;
         self.acknowledged = self.acknowledged.max(position);
-        Ok(Outcome::Nothing)
+        Ok(ReplicaOutcome::Nothing)
     }
 
     /// The group's log was cut, and this partition now ends at `to`.
-    pub fn truncated(&mut self, to: Offset) -> Outcome {
+    pub fn truncated(&mut self, to: Offset) -> ReplicaOutcome {
         let from = self.high_watermark;
         self.log_end = to;
         self.log_start = self.log_start.min(to);
         self.acknowledged = self.acknowledged.min(to);
         self.committed = self.committed.min(to);
         self.high_watermark = from.min(to);
-        if to < from { Outcome::HighWatermarkLowered { from, to } } else { Outcome::Nothing }
+        if to < from { ReplicaOutcome::HighWatermarkLowered { from, to } } else { ReplicaOutcome::Nothing }
     }
 
     /// The topic's `min.insync.replicas`.
@@ -138,13 +138,13 @@ impl GroupMember {
     fn advance(&mut self) -> Applied {
         let to = self.acknowledged.min(self.committed).min(self.log_end);
         if self.in_sync.check(self.min_in_sync).is_err() || to <= self.high_watermark {
-            return Ok(Outcome::Nothing);
+            return Ok(ReplicaOutcome::Nothing);
         }
         let positions =
             Positions { log_start: self.log_start, last_stable: to, high_watermark: to, log_end: self.log_end };
         positions.check()?;
         self.high_watermark = to;
-        Ok(Outcome::HighWatermarkAdvanced { to })
+        Ok(ReplicaOutcome::HighWatermarkAdvanced { to })
     }
 }
 
@@ -166,10 +166,19 @@ mod tests {
         let mut member = member();
         assert_eq!(member.high_watermark(), Offset(0));
         member.committed_to(Offset(7));
-        assert_eq!(member.local_ends(Offset(10), Offset(4)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(4) }));
-        assert_eq!(member.local_ends(Offset(10), Offset(9)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+        assert_eq!(
+            member.local_ends(Offset(10), Offset(4)),
+            Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(4) })
+        );
+        assert_eq!(
+            member.local_ends(Offset(10), Offset(9)),
+            Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(7) })
+        );
         member.committed_to_end();
-        assert_eq!(member.local_ends(Offset(12), Offset(12)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(10) }));
+        assert_eq!(
+            member.local_ends(Offset(12), Offset(12)),
+            Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(10) })
+        );
     }
 
     #[test]
@@ -178,13 +187,13 @@ mod tests {
         member.in_sync_changed(InSync { in_sync: 1, replicas: 3 }).unwrap();
         member.min_in_sync_changed(2).unwrap();
         member.committed_to_end();
-        assert_eq!(member.local_ends(Offset(10), Offset(10)), Ok(Outcome::Nothing));
-        let advanced = Ok(Outcome::HighWatermarkAdvanced { to: Offset(10) });
+        assert_eq!(member.local_ends(Offset(10), Offset(10)), Ok(ReplicaOutcome::Nothing));
+        let advanced = Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(10) });
         assert_eq!(member.in_sync_changed(InSync { in_sync: 2, replicas: 3 }), advanced);
         member.min_in_sync_changed(9).unwrap();
         member.in_sync_changed(ALONE).unwrap();
         member.committed_to(Offset(11));
-        let advanced = Ok(Outcome::HighWatermarkAdvanced { to: Offset(11) });
+        let advanced = Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(11) });
         assert_eq!(member.local_ends(Offset(11), Offset(11)), advanced, "more than all are never asked for");
     }
 
@@ -196,7 +205,7 @@ mod tests {
                 let before = member.clone();
                 let outcome = match step {
                     0 => member.local_ends(Offset(one), Offset(other)),
-                    1 => { member.committed_to(Offset(one)); Ok(Outcome::Nothing) }
+                    1 => { member.committed_to(Offset(one)); Ok(ReplicaOutcome::Nothing) }
                     2 => member.local_log_start(Offset(one)),
                     3 => Ok(member.truncated(Offset(one.min(member.log_end().0)))),
                     4 => member.min_in_sync_changed(one as usize % 3),

@@ -38,7 +38,7 @@ mod positions;
 mod replica_set;
 
 pub use divergence::{EpochEnd, cut_at, diverging};
-pub use event::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSetState, Role};
+pub use event::{EpochCheckError, Event, EventError, MinInSyncError, Replica, ReplicaOutcome, ReplicaSetState, Role};
 pub use group_member::{GroupMember, InSync};
 pub use positions::{Positions, PositionsError};
 pub use replica_set::ReplicaSet;

@@ -1,13 +1,15 @@
-//! The replica set of one unit: events in, an [`Outcome`] out.
+//! The replica set of one unit: events in, an [`ReplicaOutcome`] out.
 
 use mainstem_types::{LeaderEpoch, NodeId, Offset};
 
 use crate::UnitPosition;
-use crate::event::{EpochCheckError, Event, EventError, MinInSyncError, Outcome, Replica, ReplicaSetState, Role};
+use crate::event::{
+    EpochCheckError, Event, EventError, MinInSyncError, Replica, ReplicaOutcome, ReplicaSetState, Role,
+};
 use crate::positions::{Positions, PositionsError};
 
 /// What an event leads to. After an error the state is as before.
-type Applied<P> = Result<Outcome<P>, EventError<P>>;
+type Applied<P> = Result<ReplicaOutcome<P>, EventError<P>>;
 
 /// The replica set of one unit. Not leading until the first [`Event::LeaderElected`] says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
             .check()?;
         self.log_start = position;
         self.acknowledged = self.acknowledged.max(position);
-        Ok(Outcome::Nothing)
+        Ok(ReplicaOutcome::Nothing)
     }
 
     /// KIP-320: an older epoch is fenced, a newer one unknown, [`LeaderEpoch::NONE`] is not checked.
@@ -216,10 +218,10 @@ impl<P: UnitPosition> ReplicaSet<P> {
         if self.is_leader() && new_epoch {
             self.epoch_start = self.log_end;
             self.advance()?;
-            return Ok(Outcome::BecameLeader { epoch, high_watermark: self.high_watermark });
+            return Ok(ReplicaOutcome::BecameLeader { epoch, high_watermark: self.high_watermark });
         }
         if was_leader && !self.is_leader() {
-            return Ok(Outcome::Resigned { epoch });
+            return Ok(ReplicaOutcome::Resigned { epoch });
         }
         self.advance()
     }
@@ -245,7 +247,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         let to = high_watermark.min(self.log_end);
         // A new leader may know less than the one before it told: what was committed stays so.
         if self.is_leader() || to <= self.high_watermark {
-            return Ok(Outcome::Nothing);
+            return Ok(ReplicaOutcome::Nothing);
         }
         self.set_high_watermark(to)
     }
@@ -262,7 +264,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.log_start = self.log_start.min(to);
         self.acknowledged = self.acknowledged.min(to);
         self.high_watermark = from.min(to);
-        if to < from { Ok(Outcome::HighWatermarkLowered { from, to }) } else { Ok(Outcome::Nothing) }
+        if to < from { Ok(ReplicaOutcome::HighWatermarkLowered { from, to }) } else { Ok(ReplicaOutcome::Nothing) }
     }
 
     /// Only a leader proposes; who would leave counts until the controller has agreed.
@@ -270,7 +272,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         if self.is_leader() {
             self.proposed = nodes;
         }
-        Ok(Outcome::Nothing)
+        Ok(ReplicaOutcome::Nothing)
     }
 
     fn check_current(&self, epoch: LeaderEpoch) -> Result<(), EventError<P>> {
@@ -294,13 +296,13 @@ impl<P: UnitPosition> ReplicaSet<P> {
     /// the leader, and only while enough are in sync.
     fn advance(&mut self) -> Applied<P> {
         if !self.has_enough_in_sync() {
-            return Ok(Outcome::Nothing);
+            return Ok(ReplicaOutcome::Nothing);
         }
         let counts = |replica: &Replica<P>| replica.in_sync || self.proposed.contains(&replica.node);
         let lowest = self.replicas().filter(counts).map(|replica| replica.acknowledged).min();
         match lowest {
             Some(to) if to > self.high_watermark => self.set_high_watermark(to),
-            _ => Ok(Outcome::Nothing),
+            _ => Ok(ReplicaOutcome::Nothing),
         }
     }
 
@@ -312,7 +314,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
     fn set_high_watermark(&mut self, to: P) -> Applied<P> {
         Positions { high_watermark: to, last_stable: to, ..self.positions(to) }.check()?;
         self.high_watermark = to;
-        Ok(Outcome::HighWatermarkAdvanced { to })
+        Ok(ReplicaOutcome::HighWatermarkAdvanced { to })
     }
 }
 

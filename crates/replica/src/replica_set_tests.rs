@@ -15,7 +15,7 @@ fn set(replicas: &[i32]) -> ReplicaSet {
     .unwrap()
 }
 
-fn elect(set: &mut ReplicaSet, epoch: i32, in_sync: &[i32]) -> Outcome {
+fn elect(set: &mut ReplicaSet, epoch: i32, in_sync: &[i32]) -> ReplicaOutcome {
     set.apply(elected(&all(set), Some(1), epoch, in_sync)).unwrap()
 }
 
@@ -33,29 +33,29 @@ fn elected(replicas: &[i32], leader: Option<i32>, epoch: i32, in_sync: &[i32]) -
     }
 }
 
-fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<Outcome, EventError> {
+fn fetched(set: &mut ReplicaSet, node: i32, epoch: i32, offset: i64) -> Result<ReplicaOutcome, EventError> {
     set.apply(Event::FollowerFetched { node: NodeId(node), epoch: LeaderEpoch(epoch), from: Offset(offset) })
 }
 
 #[test]
 fn with_one_replica_the_high_watermark_follows_the_log_end() {
     let mut set = set(&[1]);
-    assert_eq!(set.local_ends(Offset(3), Offset(3)), Ok(Outcome::Nothing));
-    let became = Outcome::BecameLeader { epoch: LeaderEpoch(0), high_watermark: Offset(3) };
+    assert_eq!(set.local_ends(Offset(3), Offset(3)), Ok(ReplicaOutcome::Nothing));
+    let became = ReplicaOutcome::BecameLeader { epoch: LeaderEpoch(0), high_watermark: Offset(3) };
     assert_eq!(elect(&mut set, 0, &[1]), became);
-    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
-    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(set.local_ends(Offset(7), Offset(7)), Ok(ReplicaOutcome::Nothing));
 }
 
 #[test]
 fn only_what_the_local_log_acknowledges_counts() {
     let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
-    assert_eq!(set.local_ends(Offset(7), Offset(0)), Ok(Outcome::Nothing));
-    assert_eq!(set.local_ends(Offset(7), Offset(5)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
-    assert_eq!(set.local_ends(Offset(7), Offset(4)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_ends(Offset(7), Offset(0)), Ok(ReplicaOutcome::Nothing));
+    assert_eq!(set.local_ends(Offset(7), Offset(5)), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(5) }));
+    assert_eq!(set.local_ends(Offset(7), Offset(4)), Ok(ReplicaOutcome::Nothing));
     let all = Event::LocalEnds { log_end: Offset(7), acknowledged: Offset(7) };
-    assert_eq!(set.apply(all), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(set.apply(all), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(7) }));
     assert!(matches!(set.local_ends(Offset(7), Offset(8)), Err(EventError::BeyondLogEnd { .. })));
 }
 
@@ -64,7 +64,7 @@ fn settings_that_promise_more_never_take_the_high_watermark_back() {
     let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
     set.local_ends(Offset(7), Offset(7)).unwrap();
-    assert_eq!(set.local_ends(Offset(9), Offset(2)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_ends(Offset(9), Offset(2)), Ok(ReplicaOutcome::Nothing));
     assert_eq!(set.high_watermark(), Offset(7));
 }
 
@@ -74,10 +74,10 @@ fn with_three_replicas_the_slowest_in_sync_one_decides() {
     elect(&mut set, 4, &[1, 2]);
     set.local_ends(Offset(10), Offset(10)).unwrap();
     assert_eq!(set.high_watermark(), Offset(0));
-    assert_eq!(fetched(&mut set, 2, 4, 6), Ok(Outcome::HighWatermarkAdvanced { to: Offset(6) }));
-    assert_eq!(fetched(&mut set, 3, 4, 2), Ok(Outcome::Nothing));
-    assert_eq!(elect(&mut set, 4, &[1]), Outcome::HighWatermarkAdvanced { to: Offset(10) });
-    assert_eq!(elect(&mut set, 4, &[1, 2, 3]), Outcome::Nothing);
+    assert_eq!(fetched(&mut set, 2, 4, 6), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(6) }));
+    assert_eq!(fetched(&mut set, 3, 4, 2), Ok(ReplicaOutcome::Nothing));
+    assert_eq!(elect(&mut set, 4, &[1]), ReplicaOutcome::HighWatermarkAdvanced { to: Offset(10) });
+    assert_eq!(elect(&mut set, 4, &[1, 2, 3]), ReplicaOutcome::Nothing);
     assert_eq!(set.high_watermark(), Offset(10));
 }
 
@@ -89,9 +89,13 @@ fn who_is_proposed_counts_until_the_controller_has_answered() {
     fetched(&mut set, 2, 4, 5).unwrap();
     assert!(set.may_join(NodeId(2)));
     set.apply(Event::InSyncProposed(vec![LOCAL, NodeId(2)])).unwrap();
-    assert_eq!(set.local_ends(Offset(9), Offset(9)), Ok(Outcome::Nothing), "the controller may have agreed already");
-    assert_eq!(fetched(&mut set, 2, 4, 7), Ok(Outcome::HighWatermarkAdvanced { to: Offset(7) }));
-    assert_eq!(elect(&mut set, 4, &[1]), Outcome::HighWatermarkAdvanced { to: Offset(9) });
+    assert_eq!(
+        set.local_ends(Offset(9), Offset(9)),
+        Ok(ReplicaOutcome::Nothing),
+        "the controller may have agreed already"
+    );
+    assert_eq!(fetched(&mut set, 2, 4, 7), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(7) }));
+    assert_eq!(elect(&mut set, 4, &[1]), ReplicaOutcome::HighWatermarkAdvanced { to: Offset(9) });
 }
 
 #[test]
@@ -112,9 +116,9 @@ fn kip_966_under_min_insync_replicas_nothing_is_committed() {
     let mut set = set(&[1, 2]);
     set.apply(Event::MinInSyncChanged(3)).unwrap();
     elect(&mut set, 0, &[1]);
-    assert_eq!(set.local_ends(Offset(5), Offset(5)), Ok(Outcome::Nothing), "both replicas are asked for");
+    assert_eq!(set.local_ends(Offset(5), Offset(5)), Ok(ReplicaOutcome::Nothing), "both replicas are asked for");
     let alone = elected(&[1], Some(1), 0, &[1]);
-    assert_eq!(set.apply(alone), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+    assert_eq!(set.apply(alone), Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(5) }));
 }
 
 #[test]
@@ -123,7 +127,7 @@ fn who_loses_replicas_and_the_leadership_at_once_commits_nothing() {
     elect(&mut set, 0, &[1, 2]);
     set.local_ends(Offset(5), Offset(5)).unwrap();
     // Replicas [1, 2] → [1, 4] and leader 1 → 4, in several records of which this node sees the last image.
-    let resigned = Ok(Outcome::Resigned { epoch: LeaderEpoch(1) });
+    let resigned = Ok(ReplicaOutcome::Resigned { epoch: LeaderEpoch(1) });
     assert_eq!(set.apply(elected(&[1, 4], Some(4), 1, &[4])), resigned);
     assert_eq!((set.high_watermark(), all(&set)), (Offset(0), vec![1, 4]));
     assert_eq!(set.role(), Role::Follower { leader: Some(NodeId(4)) });
@@ -136,11 +140,11 @@ fn a_replica_that_is_new_counts_when_it_is_in_sync_and_from_nothing_on() {
     set.local_ends(Offset(5), Offset(5)).unwrap();
     fetched(&mut set, 2, 0, 3).unwrap();
     // 2 stays with what is known of it; 3 has fetched nothing.
-    assert_eq!(set.apply(elected(&[1, 2, 3], Some(1), 0, &[1, 2, 3])), Ok(Outcome::Nothing));
+    assert_eq!(set.apply(elected(&[1, 2, 3], Some(1), 0, &[1, 2, 3])), Ok(ReplicaOutcome::Nothing));
     fetched(&mut set, 2, 0, 5).unwrap();
     assert_eq!(set.high_watermark(), Offset(3));
     let without = set.apply(elected(&[1, 2], Some(1), 0, &[1, 2]));
-    assert_eq!(without, Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }));
+    assert_eq!(without, Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(5) }));
 }
 
 #[test]
@@ -151,11 +155,15 @@ fn a_follower_s_high_watermark_follows_the_leader_s_and_a_cut() {
     set.apply(elected).unwrap();
     assert_eq!(set.role(), Role::Follower { leader: Some(NodeId(2)) });
     set.local_ends(Offset(5), Offset(5)).unwrap();
-    assert_eq!(set.apply(committed(3, 9)), Ok(Outcome::HighWatermarkAdvanced { to: Offset(5) }), "as far as it has it");
-    assert_eq!(set.apply(committed(3, 2)), Ok(Outcome::Nothing), "a new leader knows less at first");
+    assert_eq!(
+        set.apply(committed(3, 9)),
+        Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(5) }),
+        "as far as it has it"
+    );
+    assert_eq!(set.apply(committed(3, 2)), Ok(ReplicaOutcome::Nothing), "a new leader knows less at first");
     assert!(matches!(set.apply(committed(2, 9)), Err(EventError::OldEpoch { .. })));
-    assert_eq!(set.apply(Event::LocalTruncated(Offset(5))), Ok(Outcome::Nothing));
-    let lowered = Outcome::HighWatermarkLowered { from: Offset(5), to: Offset(3) };
+    assert_eq!(set.apply(Event::LocalTruncated(Offset(5))), Ok(ReplicaOutcome::Nothing));
+    let lowered = ReplicaOutcome::HighWatermarkLowered { from: Offset(5), to: Offset(3) };
     assert_eq!(set.apply(Event::LocalTruncated(Offset(3))), Ok(lowered));
     assert_eq!((set.log_end(), set.high_watermark()), (Offset(3), Offset(3)));
     elect(&mut set, 4, &[1]);
@@ -204,10 +212,10 @@ fn an_older_epoch_is_refused_and_another_leader_makes_this_one_resign() {
     let elected = |leader: Option<NodeId>, epoch| elected(&[1, 2], leader.map(|node| node.0), epoch, &[2]);
     assert!(matches!(set.apply(elected(Some(NodeId(2)), 3)), Err(EventError::OldEpoch { .. })));
     assert!(set.is_leader());
-    let resigned = Outcome::Resigned { epoch: LeaderEpoch(5) };
+    let resigned = ReplicaOutcome::Resigned { epoch: LeaderEpoch(5) };
     assert_eq!(set.apply(elected(Some(NodeId(2)), 5)), Ok(resigned));
     assert_eq!(set.check_leader_epoch(LeaderEpoch(5)), Err(EpochCheckError::NotLeader));
-    assert_eq!(set.apply(elected(None, 6)), Ok(Outcome::Nothing));
+    assert_eq!(set.apply(elected(None, 6)), Ok(ReplicaOutcome::Nothing));
 }
 
 #[test]
@@ -231,7 +239,7 @@ fn the_log_start_moves_up_to_the_high_watermark_and_not_back() {
     let mut set = set(&[1]);
     elect(&mut set, 0, &[1]);
     set.local_ends(Offset(7), Offset(7)).unwrap();
-    assert_eq!(set.local_log_start(Offset(7)), Ok(Outcome::Nothing));
+    assert_eq!(set.local_log_start(Offset(7)), Ok(ReplicaOutcome::Nothing));
     assert!(matches!(set.local_log_start(Offset(3)), Err(EventError::WentBack { .. })));
     assert!(matches!(set.local_log_start(Offset(8)), Err(EventError::Order(_))));
     assert_eq!(set.positions(Offset(2)).last_stable, Offset(7));
@@ -268,18 +276,18 @@ proptest! {
             let before = set.clone();
             let outcome = set.apply(event);
             prop_assert_eq!(set.positions(Offset(0)).check(), Ok(()));
-            let lowered = matches!(outcome, Ok(Outcome::HighWatermarkLowered { .. }));
+            let lowered = matches!(outcome, Ok(ReplicaOutcome::HighWatermarkLowered { .. }));
             prop_assert_eq!(lowered, set.high_watermark() < before.high_watermark());
             prop_assert!(set.leader_epoch() >= before.leader_epoch());
             match outcome {
                 Err(_) => prop_assert_eq!(&set, &before),
-                Ok(Outcome::HighWatermarkAdvanced { to }) => {
+                Ok(ReplicaOutcome::HighWatermarkAdvanced { to }) => {
                     prop_assert_eq!(to, set.high_watermark());
                     let counted = set.replicas().filter(|r| r.in_sync || set.proposed.contains(&r.node));
                     prop_assert!(!set.is_leader() || counted.map(|r| r.acknowledged).min() == Some(to));
                 }
-                Ok(Outcome::HighWatermarkLowered { .. }) => prop_assert!(!set.is_leader()),
-                Ok(Outcome::BecameLeader { high_watermark, .. }) => {
+                Ok(ReplicaOutcome::HighWatermarkLowered { .. }) => prop_assert!(!set.is_leader()),
+                Ok(ReplicaOutcome::BecameLeader { high_watermark, .. }) => {
                     prop_assert_eq!(high_watermark, set.high_watermark());
                 }
                 Ok(_) => prop_assert_eq!(set.high_watermark(), before.high_watermark()),

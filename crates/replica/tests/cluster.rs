@@ -1,7 +1,9 @@
 //! A cluster of replicas as a model: appends, fetches, elections, cuts, crashes, and changes of the in-sync set in any
 //! order. What was committed once stays committed, on every leader that follows, whatever the unit is measured in.
 
-use mainstem_replica::{EpochEnd, Event, Outcome, ReplicaSet, ReplicaSetState, Role, UnitPosition, cut_at, diverging};
+use mainstem_replica::{
+    EpochEnd, Event, ReplicaOutcome, ReplicaSet, ReplicaSetState, Role, UnitPosition, cut_at, diverging,
+};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, Position};
 use proptest::prelude::*;
 
@@ -130,7 +132,7 @@ impl<P: Unit> Cluster<P> {
         let is_leader = self.nodes[node].set.is_leader();
         let Ok(outcome) = self.nodes[node].set.apply(event) else { return };
         let end = self.nodes[node].set.high_watermark().records();
-        assert!(!matches!(outcome, Outcome::HighWatermarkLowered { .. }), "nothing that is committed is cut");
+        assert!(!matches!(outcome, ReplicaOutcome::HighWatermarkLowered { .. }), "nothing that is committed is cut");
         let log = &self.nodes[node].log;
         if self.nodes[node].set.is_leader() {
             let known = end.min(self.committed.len());

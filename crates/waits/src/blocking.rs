@@ -21,10 +21,10 @@ pub struct Stopped;
 pub struct BlockingPool {
     name: &'static str,
     threads_max: usize,
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
-struct Shared {
+struct PoolState {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -45,7 +45,7 @@ impl BlockingPool {
 
     /// As [`new`](Self::new); the threads are called by this name and a number.
     pub fn named(name: &'static str, threads_max: usize) -> BlockingPool {
-        let shared = Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() };
+        let shared = PoolState { queue: Mutex::new(Queue::default()), changed: Condvar::new() };
         BlockingPool { name, threads_max: threads_max.max(1), shared: Arc::new(shared) }
     }
 
@@ -95,7 +95,7 @@ impl BlockingPool {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &PoolState) {
     let mut queue = shared.queue.lock();
     loop {
         if let Some(job) = queue.jobs.pop_front() {

@@ -12,7 +12,7 @@ use mainstem_store::TopicLog;
 use mainstem_types::{Offset, ProducerId};
 use parking_lot::Mutex;
 
-use super::Shared;
+use super::ConsumerGroupsState;
 use super::shard::Shard;
 use super::timer::Waker;
 use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
@@ -20,7 +20,7 @@ use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
 /// Loads shards one after the other on a thread that lives while there are any to load.
 #[derive(Clone)]
 pub(super) struct Loader {
-    shared: Arc<Shared>,
+    shared: Arc<ConsumerGroupsState>,
     timer: Waker,
     queue: Arc<Mutex<Queue>>,
 }
@@ -32,7 +32,7 @@ struct Queue {
 }
 
 impl Loader {
-    pub fn new(shared: Arc<Shared>, timer: Waker) -> Loader {
+    pub fn new(shared: Arc<ConsumerGroupsState>, timer: Waker) -> Loader {
         Loader { shared, timer, queue: Arc::default() }
     }
 
@@ -62,7 +62,7 @@ impl Loader {
     }
 }
 
-fn run(shared: &Shared, timer: &Waker, queue: &Mutex<Queue>) {
+fn run(shared: &ConsumerGroupsState, timer: &Waker, queue: &Mutex<Queue>) {
     loop {
         let shard = {
             let mut queue = queue.lock();

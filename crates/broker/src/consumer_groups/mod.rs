@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mainstem_coordinator::{
-    DeletedOffsets, DescribedGroup, FetchedTopic, GroupConfig, GroupError, GroupShard, HeartbeatRequest,
-    JoinGroupRequest, JoinedGroup, LeaveGroupRequest, LeftMember, ListedGroup, Now, OffsetCommitRequest,
-    OffsetDeleteRequest, OffsetFetchRequest, Outcome, Reply, ReplyToken, SyncGroupRequest, SyncedGroup,
+    CoordinatorOutcome, DeletedOffsets, DescribedGroup, FetchedTopic, GroupConfig, GroupError, GroupShard,
+    HeartbeatRequest, JoinGroupRequest, JoinedGroup, LeaveGroupRequest, LeftMember, ListedGroup, Now,
+    OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, Reply, ReplyToken, SyncGroupRequest, SyncedGroup,
 };
 use mainstem_env::Clock;
 use mainstem_types::{LeaderEpoch, PartitionIndex};
@@ -37,20 +37,20 @@ use timer::{TimerThread, Waker};
 
 /// The group coordinator of this node.
 pub struct ConsumerGroups {
-    shared: Arc<Shared>,
+    shared: Arc<ConsumerGroupsState>,
     loader: Loader,
     timer: TimerThread,
 }
 
 /// What the callers and the threads share.
-struct Shared {
+struct ConsumerGroupsState {
     clock: Arc<dyn Clock>,
     config: GroupConfig,
     shards: Shards,
     next_token: AtomicU64,
 }
 
-impl Shared {
+impl ConsumerGroupsState {
     fn now(&self) -> Now {
         Now { monotonic: self.clock.monotonic(), wall: self.clock.wall_ms() }
     }
@@ -62,7 +62,8 @@ impl Shared {
 
 impl ConsumerGroups {
     pub(crate) fn start(clock: Arc<dyn Clock>, config: GroupConfig) -> std::io::Result<ConsumerGroups> {
-        let shared = Arc::new(Shared { clock, config, shards: Shards::default(), next_token: AtomicU64::new(0) });
+        let shared =
+            Arc::new(ConsumerGroupsState { clock, config, shards: Shards::default(), next_token: AtomicU64::new(0) });
         let waker = Waker::new();
         let loader = Loader::new(Arc::clone(&shared), waker.clone());
         let for_retries = loader.clone();
@@ -111,7 +112,7 @@ impl ConsumerGroups {
     fn submit(
         &self,
         group_id: &str,
-        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Outcome,
+        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> CoordinatorOutcome,
     ) -> Result<Pending, GroupError> {
         self.submit_parts(group_id, |shard, token, now| vec![operation(shard, token, now)])
     }
@@ -119,7 +120,7 @@ impl ConsumerGroups {
     fn submit_parts(
         &self,
         group_id: &str,
-        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Vec<Outcome>,
+        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Vec<CoordinatorOutcome>,
     ) -> Result<Pending, GroupError> {
         let shard = self.shard(group_id)?;
         let (pending, deadline) = shard.submit(self.shared.token(), self.shared.now(), operation)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mainstem_coordinator::{
-    AppendFailure, GroupConfig, GroupError, GroupShard, Now, OffsetsRecord, Outcome, Reply, ReplyToken,
+    AppendFailure, CoordinatorOutcome, GroupConfig, GroupError, GroupShard, Now, OffsetsRecord, Reply, ReplyToken,
 };
 use mainstem_record::BatchBuilder;
 use mainstem_store::{AppendError, Origin};
@@ -20,7 +20,7 @@ use crate::partition::Partition;
 pub(super) struct Shard {
     partition: Arc<Partition>,
     config: GroupConfig,
-    state: Mutex<State>,
+    state: Mutex<ShardState>,
     closed: watch::Sender<bool>,
 }
 
@@ -39,7 +39,7 @@ enum Phase {
     Closed,
 }
 
-struct State {
+struct ShardState {
     phase: Phase,
     machine: GroupShard,
     waiting: HashMap<ReplyToken, oneshot::Sender<Delivery>>,
@@ -53,7 +53,7 @@ struct State {
 
 impl Shard {
     pub fn new(config: GroupConfig, partition: Arc<Partition>) -> Shard {
-        let state = State {
+        let state = ShardState {
             phase: Phase::Loading,
             machine: GroupShard::new(config.clone()),
             waiting: HashMap::new(),
@@ -106,7 +106,7 @@ impl Shard {
         )
     }
 
-    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, State>, GroupError> {
+    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, ShardState>, GroupError> {
         let state = self.state.lock();
         if state.phase == Phase::Closed { Err(GroupError::NotCoordinator) } else { Ok(state) }
     }
@@ -123,7 +123,7 @@ impl Shard {
         &self,
         token: ReplyToken,
         now: Now,
-        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Vec<Outcome>,
+        operation: impl FnOnce(&mut GroupShard, ReplyToken, Now) -> Vec<CoordinatorOutcome>,
     ) -> Result<(Pending, Option<Duration>), GroupError> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.open_state()?;
@@ -156,7 +156,12 @@ impl Shard {
         }
     }
 
-    fn settle_all(&self, state: &mut State, now: Now, operation: impl FnOnce(&mut GroupShard) -> Vec<Outcome>) {
+    fn settle_all(
+        &self,
+        state: &mut ShardState,
+        now: Now,
+        operation: impl FnOnce(&mut GroupShard) -> Vec<CoordinatorOutcome>,
+    ) {
         for outcome in operation(&mut state.machine) {
             self.settle(state, outcome, now);
         }
@@ -202,7 +207,7 @@ impl Shard {
         is_due
     }
 
-    fn fire_due(&self, state: &mut State, now: Now) {
+    fn fire_due(&self, state: &mut ShardState, now: Now) {
         while let Some(outcome) = state.machine.poll_timer(now) {
             self.settle(state, outcome, now);
         }
@@ -225,7 +230,7 @@ impl Shard {
     }
 
     /// Hands out answers, each with the condition under which it may leave.
-    fn deliver(&self, state: &mut State, replies: Vec<(ReplyToken, Reply)>) {
+    fn deliver(&self, state: &mut ShardState, replies: Vec<(ReplyToken, Reply)>) {
         if replies.is_empty() {
             return;
         }
@@ -240,7 +245,7 @@ impl Shard {
     }
 
     /// Appends what an outcome asks for, then hands out its answers. Gives the failure if that could not be done.
-    fn settle(&self, state: &mut State, mut outcome: Outcome, now: Now) -> Option<AppendFailure> {
+    fn settle(&self, state: &mut ShardState, mut outcome: CoordinatorOutcome, now: Now) -> Option<AppendFailure> {
         let mut failed = None;
         loop {
             if outcome.records.is_empty() {
@@ -292,7 +297,7 @@ impl Shard {
     }
 }
 
-impl State {
+impl ShardState {
     fn send_now(&mut self, replies: Vec<(ReplyToken, Reply)>) {
         self.send(replies, None::<fn() -> Condition>);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mainstem_env::Worker;
 use parking_lot::{Condvar, Mutex};
 
-use super::Shared;
+use super::ConsumerGroupsState;
 use super::shard::Shard;
 
 /// When the thread wakes next.
@@ -17,18 +17,18 @@ struct Plan {
     stopped: bool,
 }
 
-struct Inner {
+struct SharedPlan {
     plan: Mutex<Plan>,
     changed: Condvar,
 }
 
 /// Wakes the thread.
 #[derive(Clone)]
-pub(super) struct Waker(Arc<Inner>);
+pub(super) struct Waker(Arc<SharedPlan>);
 
 impl Waker {
     pub fn new() -> Waker {
-        Waker(Arc::new(Inner { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() }))
+        Waker(Arc::new(SharedPlan { plan: Mutex::new(Plan { wake: None, stopped: false }), changed: Condvar::new() }))
     }
 
     /// Makes the thread look at all shards now.
@@ -39,7 +39,7 @@ impl Waker {
 }
 
 pub(super) struct TimerThread {
-    inner: Arc<Inner>,
+    inner: Arc<SharedPlan>,
     thread: Worker,
 }
 
@@ -47,7 +47,7 @@ impl TimerThread {
     /// The thread that `waker` wakes. `load` reads the log of a shard, on another thread.
     pub fn start(
         waker: Waker,
-        shared: Arc<Shared>,
+        shared: Arc<ConsumerGroupsState>,
         load: impl Fn(Arc<Shard>) + Send + 'static,
     ) -> io::Result<TimerThread> {
         let inner = waker.0;
@@ -79,7 +79,7 @@ impl Drop for TimerThread {
     }
 }
 
-fn run(inner: &Inner, shared: &Shared, load: &impl Fn(Arc<Shard>)) {
+fn run(inner: &SharedPlan, shared: &ConsumerGroupsState, load: &impl Fn(Arc<Shard>)) {
     loop {
         {
             let mut plan = inner.plan.lock();

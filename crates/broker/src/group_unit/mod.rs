@@ -27,7 +27,7 @@ use std::sync::{Arc, Weak};
 
 use mainstem_metadata::image::{PartitionImage, UnitRole};
 use mainstem_replica::{
-    EpochCheckError, Event, EventError, InSync, MinInSyncError, Outcome, ReplicaSet, ReplicaSetState, Role,
+    EpochCheckError, Event, EventError, InSync, MinInSyncError, ReplicaOutcome, ReplicaSet, ReplicaSetState, Role,
 };
 use mainstem_store::GroupLog;
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, Position, TopicId};
@@ -277,8 +277,8 @@ impl GroupUnit {
         outcome.map(|_| woken)
     }
 
-    fn tell_of_a_lower(&self, outcome: Outcome<Position>) {
-        if let Outcome::HighWatermarkLowered { from, to } = outcome {
+    fn tell_of_a_lower(&self, outcome: ReplicaOutcome<Position>) {
+        if let ReplicaOutcome::HighWatermarkLowered { from, to } = outcome {
             let log = self.log.folder().display();
             tracing::warn!(
                 "{log}: positions {to} to {from} were committed and are cut, as an unclean election demands"

@@ -1,6 +1,6 @@
 //! After an append: what it makes visible, and who is told.
 
-use mainstem_replica::{EventError, GroupMember, Outcome, ReplicaSet};
+use mainstem_replica::{EventError, GroupMember, ReplicaOutcome, ReplicaSet};
 use mainstem_store::{Appended, LogEnds};
 use mainstem_types::Offset;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use crate::group_unit::GroupUnit;
 /// What an append did to the high watermark.
 struct Counted {
     /// `None`: another thread has counted the append.
-    outcome: Option<Result<Outcome, EventError>>,
+    outcome: Option<Result<ReplicaOutcome, EventError>>,
     /// Records of earlier appends become visible, too: they are not among the bytes of this one.
     shows_earlier_ones: bool,
 }
@@ -30,7 +30,7 @@ impl Partition {
             },
         };
         match counted.outcome {
-            Some(Ok(Outcome::HighWatermarkAdvanced { to })) => self.commit_waiters.advance(to),
+            Some(Ok(ReplicaOutcome::HighWatermarkAdvanced { to })) => self.commit_waiters.advance(to),
             Some(Ok(_)) => return,
             Some(Err(EventError::Order(error))) => return self.out_of_order(&error),
             Some(Err(error)) => return tracing::error!("{}-{}: {error}", self.topic, self.index),
@@ -71,13 +71,13 @@ impl Partition {
         member.committed_to(end);
         let outcome = member.local_ends(log_end, acknowledged);
         self.show(&outcome);
-        let nothing_new = is_counted && outcome == Ok(Outcome::Nothing);
+        let nothing_new = is_counted && outcome == Ok(ReplicaOutcome::Nothing);
         Some(Counted { outcome: Some(outcome).filter(|_| !nothing_new), shows_earlier_ones })
     }
 
     /// With the lock of what decides held.
-    fn show(&self, outcome: &Result<Outcome, EventError>) {
-        if let Ok(Outcome::HighWatermarkAdvanced { to: Offset(to) }) = outcome {
+    fn show(&self, outcome: &Result<ReplicaOutcome, EventError>) {
+        if let Ok(ReplicaOutcome::HighWatermarkAdvanced { to: Offset(to) }) = outcome {
             self.high_watermark.store(*to, Ordering::SeqCst);
             self.fetch_waiters.changed();
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mainstem_replica::{EventError, GroupMember, Outcome};
+use mainstem_replica::{EventError, GroupMember, ReplicaOutcome};
 use mainstem_store::{LogEnds, StorageError};
 use mainstem_types::{LeaderEpoch, Offset};
 use parking_lot::MutexGuard;
@@ -30,13 +30,13 @@ impl Partition {
     }
 
     /// The member's lock is still held.
-    fn moved(&self, outcome: Result<Outcome, EventError>) -> Moved {
+    fn moved(&self, outcome: Result<ReplicaOutcome, EventError>) -> Moved {
         match outcome {
-            Ok(Outcome::HighWatermarkAdvanced { to }) => {
+            Ok(ReplicaOutcome::HighWatermarkAdvanced { to }) => {
                 let before = Offset(self.high_watermark.swap(to.0, Ordering::SeqCst));
                 Moved { high_watermark: Some((before, to)), ..Moved::default() }
             }
-            Ok(Outcome::HighWatermarkLowered { to, .. }) => {
+            Ok(ReplicaOutcome::HighWatermarkLowered { to, .. }) => {
                 self.high_watermark.store(to.0, Ordering::SeqCst);
                 Moved { changed: true, ..Moved::default() }
             }
@@ -70,7 +70,7 @@ impl Member for Partition {
             Committed::AsBefore => {}
         }
         outcome = outcome.and_then(|before| match member.in_sync_changed(role.in_sync)? {
-            Outcome::Nothing => Ok(before),
+            ReplicaOutcome::Nothing => Ok(before),
             advanced => Ok(advanced),
         });
         let moved = self.moved(outcome);

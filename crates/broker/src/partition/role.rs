@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use mainstem_metadata::image::{PartitionImage, UnitRole};
-use mainstem_replica::{Event, EventError, GroupMember, Outcome, PositionsError, ReplicaSet, ReplicaSetState, Role};
+use mainstem_replica::{
+    Event, EventError, GroupMember, PositionsError, ReplicaOutcome, ReplicaSet, ReplicaSetState, Role,
+};
 use mainstem_store::{Durability, LogEnds, StorageError, TopicLog};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId};
 use parking_lot::{Mutex, MutexGuard};
@@ -198,7 +200,7 @@ impl Partition {
                     Event::LocalEnds { log_end, acknowledged } => member.local_ends(log_end, acknowledged),
                     Event::LocalLogStart(position) => member.local_log_start(position),
                     Event::MinInSyncChanged(required) => member.min_in_sync_changed(required),
-                    _ => Ok(Outcome::Nothing),
+                    _ => Ok(ReplicaOutcome::Nothing),
                 };
                 self.happened(member, outcome);
             }
@@ -217,20 +219,22 @@ impl Partition {
     }
 
     /// `decider`: the lock under which the outcome came.
-    fn happened<G>(&self, decider: G, outcome: Result<Outcome, EventError>) {
+    fn happened<G>(&self, decider: G, outcome: Result<ReplicaOutcome, EventError>) {
         match outcome {
-            Ok(Outcome::HighWatermarkAdvanced { to } | Outcome::BecameLeader { high_watermark: to, .. }) => {
+            Ok(
+                ReplicaOutcome::HighWatermarkAdvanced { to } | ReplicaOutcome::BecameLeader { high_watermark: to, .. },
+            ) => {
                 let before = self.high_watermark.swap(to.0, Ordering::SeqCst);
                 drop(decider);
                 self.wake_committed(Offset(before), to);
             }
-            Ok(Outcome::Resigned { .. }) => {
+            Ok(ReplicaOutcome::Resigned { .. }) => {
                 self.leads.store(false, Ordering::Release);
                 drop(decider);
                 self.commit_waiters.fail(CommitFailed::NotLeader);
                 self.fetch_waiters.wake_all();
             }
-            Ok(Outcome::HighWatermarkLowered { from, to }) => {
+            Ok(ReplicaOutcome::HighWatermarkLowered { from, to }) => {
                 self.high_watermark.store(to.0, Ordering::SeqCst);
                 drop(decider);
                 self.fetch_waiters.wake_all();
@@ -240,7 +244,7 @@ impl Partition {
                     self.index
                 );
             }
-            Ok(Outcome::Nothing) => {}
+            Ok(ReplicaOutcome::Nothing) => {}
             // Two threads that moved the log start may arrive in the other order: the larger one counts.
             Err(EventError::WentBack { .. }) => {}
             Err(EventError::Order(error)) => {

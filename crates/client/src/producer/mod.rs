@@ -180,10 +180,10 @@ impl Future for Delivery {
 /// Sends records. Clones share batches and settings. See the module for what is guaranteed.
 #[derive(Clone)]
 pub struct Producer {
-    inner: Arc<Inner>,
+    inner: Arc<ProducerState>,
 }
 
-struct Inner {
+struct ProducerState {
     client: Client,
     config: Arc<ProducerConfig>,
     identity: Arc<Identity>,
@@ -198,7 +198,7 @@ impl Client {
             config.acks = Acks::All;
         }
         config.buffer_size = config.buffer_size.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
-        let inner = Inner {
+        let inner = ProducerState {
             client: self.clone(),
             identity: Arc::new(Identity::new(config.idempotent)),
             memory: Arc::new(Semaphore::new(config.buffer_size)),

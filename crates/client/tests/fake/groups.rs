@@ -3,9 +3,9 @@
 use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::*;
 
-use super::State;
+use super::FakeState;
 
-impl State {
+impl FakeState {
     pub(super) fn find_coordinator(
         &self,
         request: &FindCoordinatorRequest<'_>,

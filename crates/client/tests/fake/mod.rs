@@ -28,7 +28,7 @@ pub enum Trouble {
 }
 
 #[derive(Default)]
-pub struct State {
+pub struct FakeState {
     pub topics: HashMap<String, Vec<Vec<Vec<u8>>>>,
     pub trouble: HashMap<i16, VecDeque<Trouble>>,
     /// API and version of each request, in order.
@@ -50,7 +50,7 @@ pub struct State {
 }
 
 pub struct FakeBroker {
-    pub state: Arc<Mutex<State>>,
+    pub state: Arc<Mutex<FakeState>>,
     pub address: String,
 }
 
@@ -86,7 +86,7 @@ impl FakeBroker {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state =
-            State { api_versions_below: 99, batch_size_max: usize::MAX, port: port.into(), ..Default::default() };
+            FakeState { api_versions_below: 99, batch_size_max: usize::MAX, port: port.into(), ..Default::default() };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
         tokio::spawn(async move {
@@ -141,7 +141,7 @@ fn append(log: &mut Vec<Vec<u8>>, mut batch: Vec<u8>) -> i64 {
     base_offset
 }
 
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<FakeState>>) {
     while let Ok(size) = stream.read_i32().await {
         let mut frame = vec![0; size as usize];
         stream.read_exact(&mut frame).await.unwrap();
@@ -181,7 +181,7 @@ fn read<'a, M: Message<'a>>(body: &'a [u8], version: i16) -> M {
     M::decode(&mut Reader::new(body), version).unwrap()
 }
 
-impl State {
+impl FakeState {
     fn answer(&mut self, api: ApiKey, version: i16, id: i32, body: &[u8], code: i16) -> Option<Vec<u8>> {
         match api {
             ApiKey::API_VERSIONS => {

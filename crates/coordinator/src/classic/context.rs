@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::member::Member;
 use crate::timers::{TimerKey, Timers};
-use crate::{GroupConfig, GroupError, Now, Outcome, Reply, ReplyToken};
+use crate::{CoordinatorOutcome, GroupConfig, GroupError, Now, Reply, ReplyToken};
 
 /// The surroundings of one operation on one group.
 pub(crate) struct Context<'a> {
     pub(crate) config: &'a GroupConfig,
     pub(crate) timers: &'a mut Timers,
     pub(crate) now: Now,
-    pub(crate) outcome: &'a mut Outcome,
+    pub(crate) outcome: &'a mut CoordinatorOutcome,
 }
 
 impl Context<'_> {

@@ -4,18 +4,23 @@ use mainstem_types::TimestampMs;
 
 use crate::shard::GroupView;
 use crate::{
-    CommitPartition, CommittedOffset, CommittedPartition, CommittedTopic, GroupError, GroupShard, GroupState, Now,
-    OffsetCommitRequest, OffsetsRecord, Outcome, Reply, ReplyToken,
+    CommitPartition, CommittedOffset, CommittedPartition, CommittedTopic, CoordinatorOutcome, GroupError, GroupShard,
+    GroupState, Now, OffsetCommitRequest, OffsetsRecord, Reply, ReplyToken,
 };
 
 impl GroupShard {
     /// Commits offsets; one record a partition, and the answer leaves when they are committed. A commit of a member is
     /// a sign of life. A commit without group management creates the group if need be.
-    pub fn offset_commit(&mut self, token: ReplyToken, request: &OffsetCommitRequest<'_>, now: Now) -> Outcome {
+    pub fn offset_commit(
+        &mut self,
+        token: ReplyToken,
+        request: &OffsetCommitRequest<'_>,
+        now: Now,
+    ) -> CoordinatorOutcome {
         if let Err(error) = self.validate_commit(request) {
-            return Outcome::reply(token, Reply::OffsetCommit(Err(error)));
+            return CoordinatorOutcome::reply(token, Reply::OffsetCommit(Err(error)));
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = CoordinatorOutcome::default();
         self.on_classic(request.group_id, now, &mut outcome, |group, ctx| {
             if matches!(group.state(), GroupState::Stable | GroupState::PreparingRebalance) {
                 group.renew_session(ctx, request.member_id);

@@ -10,7 +10,7 @@ use mainstem_types::TimestampMs;
 
 use crate::shard::GroupView;
 use crate::timers::TimerKey;
-use crate::{CommittedOffset, GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord, Outcome};
+use crate::{CommittedOffset, CoordinatorOutcome, GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord};
 
 /// From when the retention of a group's offsets counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +36,8 @@ impl ExpiryBase {
 
 impl GroupShard {
     /// One sweep, or the next part of one that had too many records for one outcome.
-    pub(crate) fn expire_offsets(&mut self, now: Now) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(crate) fn expire_offsets(&mut self, now: Now) -> CoordinatorOutcome {
+        let mut outcome = CoordinatorOutcome::default();
         let mut unfinished = None;
         let from = self.expiry_cursor.take().map_or(Bound::Unbounded, Bound::Included);
         for (group_id, _) in self.stored.groups().range::<Arc<str>, _>((from, Bound::Unbounded)) {
@@ -59,7 +59,7 @@ impl GroupShard {
         group_id: &Arc<str>,
         group: &GroupView<'_>,
         now: TimestampMs,
-        outcome: &mut Outcome,
+        outcome: &mut CoordinatorOutcome,
     ) -> bool {
         let base = group.expiry_base();
         let mut nothing_left = !self.stored.offsets.has_open_transactions(group_id);

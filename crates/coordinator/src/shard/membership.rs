@@ -6,16 +6,16 @@ use super::GroupView;
 use crate::classic::{ClassicGroup, Context, Undo};
 use crate::stored::StoredGroup;
 use crate::{
-    GroupError, GroupShard, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, LeftMember, Now, OffsetsRecord,
-    Outcome, Reply, ReplyToken, SyncGroupRequest,
+    CoordinatorOutcome, GroupError, GroupShard, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, LeftMember, Now,
+    OffsetsRecord, Reply, ReplyToken, SyncGroupRequest,
 };
 
 impl GroupShard {
     /// Handles JoinGroup. The answer comes with this outcome or, once all members have joined, with a later one.
-    pub fn join_group(&mut self, token: ReplyToken, request: &JoinGroupRequest<'_>, now: Now) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn join_group(&mut self, token: ReplyToken, request: &JoinGroupRequest<'_>, now: Now) -> CoordinatorOutcome {
+        let mut outcome = CoordinatorOutcome::default();
         if let Err(error) = self.validate_join(request) {
-            return Outcome::reply(token, Reply::Join(Err(error)));
+            return CoordinatorOutcome::reply(token, Reply::Join(Err(error)));
         }
         if self.on_classic(request.group_id, now, &mut outcome, |group, ctx| group.join(ctx, token, request)).is_none()
         {
@@ -43,7 +43,13 @@ impl GroupShard {
     }
 
     /// Creates the group, in the place of an empty one of another kind if there is one, and joins it.
-    fn join_new_group(&mut self, token: ReplyToken, request: &JoinGroupRequest<'_>, now: Now, outcome: &mut Outcome) {
+    fn join_new_group(
+        &mut self,
+        token: ReplyToken,
+        request: &JoinGroupRequest<'_>,
+        now: Now,
+        outcome: &mut CoordinatorOutcome,
+    ) {
         let group_id: Arc<str> = request.group_id.into();
         let mut group = ClassicGroup::new(group_id.clone(), now.wall);
         if let Some(StoredGroup::Foreign(replaced)) = self.stored.group(&group_id) {
@@ -57,8 +63,8 @@ impl GroupShard {
     }
 
     /// Handles SyncGroup. The answer comes with this outcome or, once the leader has synced, with a later one.
-    pub fn sync_group(&mut self, token: ReplyToken, request: &SyncGroupRequest<'_>, now: Now) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn sync_group(&mut self, token: ReplyToken, request: &SyncGroupRequest<'_>, now: Now) -> CoordinatorOutcome {
+        let mut outcome = CoordinatorOutcome::default();
         let handled = self.check_group(request.group_id).and_then(|()| {
             self.on_classic(request.group_id, now, &mut outcome, |group, ctx| group.sync(ctx, token, request))
                 .ok_or(GroupError::UnknownMemberId)
@@ -78,14 +84,14 @@ impl GroupShard {
             Err(GroupError::CoordinatorLoadInProgress) => return Ok(()),
             checked => checked?,
         }
-        let mut unused = Outcome::default();
+        let mut unused = CoordinatorOutcome::default();
         self.on_classic(request.group_id, now, &mut unused, |group, ctx| group.heartbeat(ctx, request))
             .unwrap_or(Err(GroupError::UnknownMemberId))
     }
 
     /// Handles LeaveGroup. Each member has a result of its own; in v0-2 that of the only one is the answer's.
-    pub fn leave_group(&mut self, token: ReplyToken, request: &LeaveGroupRequest<'_>, now: Now) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn leave_group(&mut self, token: ReplyToken, request: &LeaveGroupRequest<'_>, now: Now) -> CoordinatorOutcome {
+        let mut outcome = CoordinatorOutcome::default();
         let reply = self.check_group(request.group_id).map(|()| {
             self.on_classic(request.group_id, now, &mut outcome, |group, ctx| group.leave(ctx, request))
                 .unwrap_or_else(|| nobody_left(request))

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mainstem_coordinator::{
-    AppendFailure, CommitPartition, CommitTopic, CommittedTopic, FetchTopic, FetchedPartition, FetchedTopic,
-    GroupConfig, GroupError, GroupShard, HeartbeatRequest, JoinGroupRequest, JoinProtocol, JoinedGroup,
-    LeaveGroupRequest, LeavingMember, LeftMember, Now, OffsetCommitRequest, OffsetFetchRequest, Outcome, Reply,
-    ReplyToken, SyncGroupRequest, SyncedGroup,
+    AppendFailure, CommitPartition, CommitTopic, CommittedTopic, CoordinatorOutcome, FetchTopic, FetchedPartition,
+    FetchedTopic, GroupConfig, GroupError, GroupShard, HeartbeatRequest, JoinGroupRequest, JoinProtocol, JoinedGroup,
+    LeaveGroupRequest, LeavingMember, LeftMember, Now, OffsetCommitRequest, OffsetFetchRequest, Reply, ReplyToken,
+    SyncGroupRequest, SyncedGroup,
 };
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId};
 
@@ -127,7 +127,7 @@ impl Bed {
     }
 
     /// Appends and answers, as the crate's documentation tells a broker to. True if the append succeeded.
-    pub fn run(&mut self, mut outcome: Outcome) -> bool {
+    pub fn run(&mut self, mut outcome: CoordinatorOutcome) -> bool {
         let mut succeeded = true;
         while !outcome.records.is_empty() {
             if let Some(failure) = self.fail_next_append.take() {

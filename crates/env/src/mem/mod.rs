@@ -38,11 +38,11 @@ use tree::{Directory, Node, Tree};
 /// A file system in memory. Clones share their files.
 #[derive(Debug, Clone)]
 pub struct MemFs {
-    shared: Arc<Shared>,
+    shared: Arc<MemFsState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct MemFsState {
     tree: Mutex<Tree>,
     plan: Mutex<Plan>,
     clock: Arc<dyn Clock>,
@@ -66,8 +66,12 @@ impl MemFs {
     }
 
     fn from_tree(tree: Tree, clock: Arc<dyn Clock>) -> Self {
-        let shared =
-            Shared { tree: Mutex::new(tree), plan: Mutex::default(), clock, free_space: Mutex::new(FREE_SPACE_BYTES) };
+        let shared = MemFsState {
+            tree: Mutex::new(tree),
+            plan: Mutex::default(),
+            clock,
+            free_space: Mutex::new(FREE_SPACE_BYTES),
+        };
         MemFs { shared: Arc::new(shared) }
     }
 
@@ -138,7 +142,7 @@ impl Default for MemFs {
     }
 }
 
-impl Shared {
+impl MemFsState {
     fn now(&self) -> TimestampMs {
         self.clock.wall_ms()
     }

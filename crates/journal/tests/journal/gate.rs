@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use mainstem_env::{Advice, DirEntry, File, Fs, MemFs, Metadata, OpenOptions, Residency};
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     closed: bool,
     waiting: usize,
     syncs: usize,
@@ -19,7 +19,7 @@ struct State {
 
 #[derive(Debug, Default)]
 pub struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 

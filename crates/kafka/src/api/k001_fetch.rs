@@ -20,7 +20,7 @@ use mainstem_waits::end_of_wait;
 
 use crate::close::CloseReason;
 use crate::door::{Connection, Door};
-use crate::fetch::read::{Disk, Limits, Look, WouldBlock, look, resolve};
+use crate::fetch::read::{Disk, FetchRead, Limits, WouldBlock, look, resolve};
 use crate::fetch::respond::{respond, session_error};
 use crate::fetch::session::{
     Answered, FetchPlan, PartitionKey, PlannedWait, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
@@ -60,12 +60,12 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
         connection: Arc::clone(connection),
     };
     match fetch.look_at_once(&targets) {
-        Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(Found { targets, look }, wait))),
-        Ok(look) => Ok(Handled::polling(fetch.wait(Found { targets, look }, wait))),
+        Ok(look) if fetch.is_enough(&look) => Ok(Handled::Ready(fetch.finish(FetchFound { targets, look }, wait))),
+        Ok(look) => Ok(Handled::polling(fetch.wait(FetchFound { targets, look }, wait))),
         Err(WouldBlock) => Ok(Handled::working_towards(async move {
             match fetch.look_on_pool(&targets).await {
-                Ok(look) if fetch.is_enough(&look) => Handled::Ready(fetch.finish(Found { targets, look }, wait)),
-                Ok(look) => Handled::polling(fetch.wait(Found { targets, look }, wait)),
+                Ok(look) if fetch.is_enough(&look) => Handled::Ready(fetch.finish(FetchFound { targets, look }, wait)),
+                Ok(look) => Handled::polling(fetch.wait(FetchFound { targets, look }, wait)),
                 Err(stopped) => Handled::close(stopped),
             }
         })),
@@ -127,21 +127,21 @@ impl Targets {
 }
 
 /// What a look found, and where.
-struct Found {
+struct FetchFound {
     targets: Arc<Targets>,
-    look: Look,
+    look: FetchRead,
 }
 
-impl Found {
+impl FetchFound {
     fn answered(&self) -> Vec<Answered> {
         self.look.answers.iter().map(|answer| answer.answered()).collect()
     }
 }
 
 impl LongPoll for Fetch {
-    type Found = Found;
+    type Found = FetchFound;
 
-    async fn look_again(&self, before: &Found) -> Result<Found, Stopped> {
+    async fn look_again(&self, before: &FetchFound) -> Result<FetchFound, Stopped> {
         let targets = match self.plan.changed() {
             Some(wanted) => Targets::of(&self.broker, wanted),
             None => Arc::clone(&before.targets),
@@ -150,18 +150,18 @@ impl LongPoll for Fetch {
             Ok(look) => look,
             Err(WouldBlock) => self.look_on_pool(&targets).await?,
         };
-        Ok(Found { targets, look })
+        Ok(FetchFound { targets, look })
     }
 
-    fn bytes(&self, found: &Found) -> usize {
+    fn bytes(&self, found: &FetchFound) -> usize {
         found.look.bytes
     }
 
-    fn is_enough(&self, found: &Found) -> bool {
+    fn is_enough(&self, found: &FetchFound) -> bool {
         found.look.satisfies(&self.limits)
     }
 
-    fn saw(&self, found: &Found) {
+    fn saw(&self, found: &FetchFound) {
         self.plan.saw(&found.targets.wanted, &found.answered());
     }
 }
@@ -181,7 +181,7 @@ struct Fetch {
 
 impl Fetch {
     /// Looks without waiting for the disk.
-    fn look_at_once(&self, targets: &Targets) -> Result<Look, WouldBlock> {
+    fn look_at_once(&self, targets: &Targets) -> Result<FetchRead, WouldBlock> {
         let look = look(&targets.partitions, &targets.wanted, &self.limits, Disk::Never);
         if look.is_ok() {
             self.broker.reads().count_from_memory();
@@ -190,7 +190,7 @@ impl Fetch {
     }
 
     /// Looks on a thread that may wait.
-    async fn look_on_pool(&self, targets: &Arc<Targets>) -> Result<Look, Stopped> {
+    async fn look_on_pool(&self, targets: &Arc<Targets>) -> Result<FetchRead, Stopped> {
         self.broker.reads().count_waited();
         let (targets, limits) = (Arc::clone(targets), self.limits);
         let look = move || look(&targets.partitions, &targets.wanted, &limits, Disk::MayWait);
@@ -199,11 +199,11 @@ impl Fetch {
     }
 
     /// Whether this is the answer, or the fetch waits for more.
-    fn is_enough(&self, look: &Look) -> bool {
+    fn is_enough(&self, look: &FetchRead) -> bool {
         self.max_wait.is_zero() || self.is_of_nothing || look.satisfies(&self.limits)
     }
 
-    async fn wait(self, first: Found, wait: Option<PlannedWait>) -> Reply {
+    async fn wait(self, first: FetchFound, wait: Option<PlannedWait>) -> Reply {
         match self.wait_for_enough(first, wait).await {
             Ok((found, wait)) => self.finish(found, Some(wait)),
             Err(stopped) => Reply::close(stopped),
@@ -211,7 +211,11 @@ impl Fetch {
     }
 
     /// `first` is too little; `wait` was armed before the partitions were chosen, see [`FetchPlan::wait`].
-    async fn wait_for_enough(&self, first: Found, wait: Option<PlannedWait>) -> Result<(Found, PlannedWait), Stopped> {
+    async fn wait_for_enough(
+        &self,
+        first: FetchFound,
+        wait: Option<PlannedWait>,
+    ) -> Result<(FetchFound, PlannedWait), Stopped> {
         let deadline = end_of_wait(self.max_wait);
         let answered = first.answered();
         self.plan.saw(&first.targets.wanted, &answered);
@@ -225,7 +229,7 @@ impl Fetch {
         Ok((found, wait))
     }
 
-    fn finish(&self, found: Found, wait: Option<PlannedWait>) -> Reply {
+    fn finish(&self, found: FetchFound, wait: Option<PlannedWait>) -> Reply {
         let (wanted, answered) = (&found.targets.wanted, found.answered());
         let finish = self.sessions.finish(&self.plan, wanted, &answered, self.broker.clock().monotonic());
         if let Some(wait) = wait {

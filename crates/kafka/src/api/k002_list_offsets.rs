@@ -86,13 +86,14 @@ struct Search<'b> {
 }
 
 /// An offset with the time and epoch of its record, as far as they are told.
-struct Found {
+struct FoundOffset {
     offset: Offset,
     timestamp: TimestampMs,
     epoch: LeaderEpoch,
 }
 
-const NOTHING: Found = Found { offset: Offset::NONE, timestamp: TimestampMs::NONE, epoch: LeaderEpoch::NONE };
+const NOTHING: FoundOffset =
+    FoundOffset { offset: Offset::NONE, timestamp: TimestampMs::NONE, epoch: LeaderEpoch::NONE };
 
 impl Search<'_> {
     fn partition(&self, topic: &str, wanted: &ListOffsetsPartition) -> ListOffsetsPartitionResponse {
@@ -111,7 +112,7 @@ impl Search<'_> {
         response
     }
 
-    fn find(&self, topic: &str, wanted: &ListOffsetsPartition) -> Result<Found, ErrorCode> {
+    fn find(&self, topic: &str, wanted: &ListOffsetsPartition) -> Result<FoundOffset, ErrorCode> {
         if self.duplicates.contains(&(topic.to_owned(), wanted.partition_index)) {
             return Err(ErrorCode::INVALID_REQUEST);
         }
@@ -139,11 +140,11 @@ impl Search<'_> {
         }
     }
 
-    fn offset(&self, partition: &Partition, timestamp: i64) -> Result<Found, ErrorCode> {
+    fn offset(&self, partition: &Partition, timestamp: i64) -> Result<FoundOffset, ErrorCode> {
         let positions = partition.positions();
         let upper = positions.upper(self.isolation);
         let log = partition.log();
-        let special = |offset: Offset, epoch: Option<LeaderEpoch>| Found {
+        let special = |offset: Offset, epoch: Option<LeaderEpoch>| FoundOffset {
             offset,
             timestamp: TimestampMs::NONE,
             epoch: epoch.unwrap_or(LeaderEpoch::NONE),
@@ -163,6 +164,6 @@ impl Search<'_> {
             // Records without times: the first of them stands for all.
             return Ok(special(positions.log_start, log.epoch_for_offset(positions.log_start)));
         }
-        Ok(found.map_or(NOTHING, |f| Found { offset: f.offset, timestamp: f.timestamp, epoch: f.leader_epoch }))
+        Ok(found.map_or(NOTHING, |f| FoundOffset { offset: f.offset, timestamp: f.timestamp, epoch: f.leader_epoch }))
     }
 }

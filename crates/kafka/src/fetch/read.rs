@@ -39,14 +39,14 @@ pub struct PartitionAnswer {
 
 /// What all partitions give.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct FetchRead {
     pub answers: Vec<PartitionAnswer>,
     pub bytes: usize,
     /// The answer must not wait: an error or a divergence is in it.
     pub urgent: bool,
 }
 
-impl Look {
+impl FetchRead {
     /// Whether it can be sent before the wait is over.
     pub fn satisfies(&self, limits: &Limits) -> bool {
         self.urgent || self.bytes >= limits.min_bytes as usize
@@ -124,8 +124,8 @@ pub fn look(
     wanted: &[(PartitionKey, Wanted)],
     limits: &Limits,
     disk: Disk,
-) -> Result<Look, WouldBlock> {
-    let mut look = Look { answers: Vec::with_capacity(partitions.len()), ..Look::default() };
+) -> Result<FetchRead, WouldBlock> {
+    let mut look = FetchRead { answers: Vec::with_capacity(partitions.len()), ..FetchRead::default() };
     for (partition, (_, wanted)) in partitions.iter().zip(wanted) {
         let answer = match partition {
             Err(error) => PartitionAnswer::unknown(*error),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use mainstem_coordinator::{
-    AppendFailure, CommitPartition, CommitTopic, FetchTopic, GroupConfig, GroupError, GroupShard, HeartbeatRequest,
-    JoinGroupRequest, JoinProtocol, LeaveGroupRequest, LeavingMember, Now, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetsRecord, Outcome, Reply, ReplyToken, SyncGroupRequest,
+    AppendFailure, CommitPartition, CommitTopic, CoordinatorOutcome, FetchTopic, GroupConfig, GroupError, GroupShard,
+    HeartbeatRequest, JoinGroupRequest, JoinProtocol, LeaveGroupRequest, LeavingMember, Now, OffsetCommitRequest,
+    OffsetFetchRequest, OffsetsRecord, Reply, ReplyToken, SyncGroupRequest,
 };
 use mainstem_record::{BatchBuilder, Batches};
 use mainstem_store::{Origin, PartitionLog};
@@ -212,7 +212,7 @@ impl Process {
     }
 
     /// Appends what an outcome asks for, and hands out its answers.
-    fn settle(&mut self, mut outcome: Outcome, now_ms: u64, out: &mut Out) -> Checked {
+    fn settle(&mut self, mut outcome: CoordinatorOutcome, now_ms: u64, out: &mut Out) -> Checked {
         let mut appended = None;
         while !outcome.records.is_empty() {
             let batch = encoded(&outcome.records, self.wall())?;
@@ -269,8 +269,15 @@ fn encoded(records: &[OffsetsRecord], now: mainstem_types::TimestampMs) -> Check
     builder.build().map(Bytes::from).map_err(failed("build a group batch"))
 }
 
-fn join(shard: &mut GroupShard, token: ReplyToken, member: &str, from: Address, incarnation: u64, now: Now) -> Outcome {
-    let Address::Client(client) = from else { return Outcome::default() };
+fn join(
+    shard: &mut GroupShard,
+    token: ReplyToken,
+    member: &str,
+    from: Address,
+    incarnation: u64,
+    now: Now,
+) -> CoordinatorOutcome {
+    let Address::Client(client) = from else { return CoordinatorOutcome::default() };
     // Unique in the run, as a random number would be.
     let unique = (u128::from(client) << 96) | (u128::from(incarnation) << 64) | u128::from(token.0);
     let request = JoinGroupRequest {
@@ -297,7 +304,7 @@ fn sync(
     generation: i32,
     assignments: &[(String, Vec<u8>)],
     now: Now,
-) -> Outcome {
+) -> CoordinatorOutcome {
     let request = SyncGroupRequest {
         group_id: GROUP,
         generation,
@@ -317,7 +324,7 @@ fn commit(
     partition: i32,
     value: i64,
     now: Now,
-) -> Outcome {
+) -> CoordinatorOutcome {
     let partition = CommitPartition {
         partition: PartitionIndex(partition),
         offset: Offset(value),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mainstem_metadata::image::PartitionImage;
-use mainstem_replica::{Event, Outcome, ReplicaSet, ReplicaSetState};
+use mainstem_replica::{Event, ReplicaOutcome, ReplicaSet, ReplicaSetState};
 use mainstem_store::{Durability, PartitionLog};
 use mainstem_types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition};
 
@@ -95,7 +95,7 @@ impl Replica {
         self.set.high_watermark()
     }
 
-    pub(crate) fn apply(&mut self, event: Event) -> Checked<Outcome> {
+    pub(crate) fn apply(&mut self, event: Event) -> Checked<ReplicaOutcome> {
         let text = format!("{event:?}");
         self.set.apply(event).map_err(|error| format!("{}: {text} is refused: {error}", self.partition))
     }
@@ -229,7 +229,7 @@ impl Process {
             replica.log.begin_epoch(epoch).map_err(failed("begin an epoch"))?;
         }
         match replica.apply(elected(image))? {
-            Outcome::BecameLeader { .. } => self.become_leader(partition, now_ms, out)?,
+            ReplicaOutcome::BecameLeader { .. } => self.become_leader(partition, now_ms, out)?,
             _ if new_epoch => self.become_follower(partition, now_ms, out)?,
             _ if replica.is_leader() => self.watermark_moved(partition, now_ms, out)?,
             _ => {}

@@ -12,7 +12,7 @@ const TIMEOUT_MS: u64 = LIFETIME_MS + 200;
 const JOIN_TIMEOUT_MS: u64 = 2_500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MembershipState {
     Out,
     Joining {
         since_ms: u64,
@@ -43,7 +43,7 @@ enum Kind {
 #[derive(Debug)]
 pub struct Member {
     pub id: u32,
-    state: State,
+    state: MembershipState,
     member: String,
     generation: i32,
     owned: Vec<i32>,
@@ -61,7 +61,7 @@ impl Member {
     pub fn new(id: u32) -> Member {
         Member {
             id,
-            state: State::Out,
+            state: MembershipState::Out,
             member: String::new(),
             generation: -1,
             owned: Vec::new(),
@@ -89,7 +89,7 @@ impl Member {
     }
 
     pub fn unfinished(&self) -> Option<String> {
-        (self.state != State::Stable).then(|| format!("member {} is {:?}", self.id, self.state))
+        (self.state != MembershipState::Stable).then(|| format!("member {} is {:?}", self.id, self.state))
     }
 
     pub fn tick(&mut self, now_ms: u64, routes: &dyn Routes, out: &mut Out) {
@@ -102,30 +102,33 @@ impl Member {
             now_ms < asked.since_ms + limit_ms
         });
         let Some(coordinator) = routes.leader(&offsets_partition()) else { return };
-        if std::mem::take(&mut self.leaves) && self.state == State::Stable {
+        if std::mem::take(&mut self.leaves) && self.state == MembershipState::Stable {
             let member = std::mem::take(&mut self.member);
-            self.state = State::Out;
+            self.state = MembershipState::Out;
             self.owned.clear();
             self.call(coordinator, Kind::Beat, GroupCall::Leave { member }, now_ms, out);
             return;
         }
         match self.state {
-            State::Joining { since_ms } | State::Syncing { since_ms } if now_ms < since_ms + JOIN_TIMEOUT_MS => {}
-            State::Joined => self.sync(coordinator, now_ms, out),
-            State::Stable => self.work(coordinator, now_ms, out),
-            State::Out | State::Joining { .. } | State::Syncing { .. } => self.join(coordinator, now_ms, out),
+            MembershipState::Joining { since_ms } | MembershipState::Syncing { since_ms }
+                if now_ms < since_ms + JOIN_TIMEOUT_MS => {}
+            MembershipState::Joined => self.sync(coordinator, now_ms, out),
+            MembershipState::Stable => self.work(coordinator, now_ms, out),
+            MembershipState::Out | MembershipState::Joining { .. } | MembershipState::Syncing { .. } => {
+                self.join(coordinator, now_ms, out)
+            }
         }
     }
 
     fn join(&mut self, coordinator: i32, now_ms: u64, out: &mut Out) {
-        self.state = State::Joining { since_ms: now_ms };
+        self.state = MembershipState::Joining { since_ms: now_ms };
         self.owned.clear();
         let member = self.member.clone();
         self.call(coordinator, Kind::Membership, GroupCall::Join { member }, now_ms, out);
     }
 
     fn sync(&mut self, coordinator: i32, now_ms: u64, out: &mut Out) {
-        self.state = State::Syncing { since_ms: now_ms };
+        self.state = MembershipState::Syncing { since_ms: now_ms };
         let assignments = std::mem::take(&mut self.assignments);
         let (member, generation) = (self.member.clone(), self.generation);
         self.call(coordinator, Kind::Membership, GroupCall::Sync { member, generation, assignments }, now_ms, out);
@@ -165,27 +168,27 @@ impl Member {
             }
             (Kind::Membership, GroupAnswer::MemberIdRequired { member }) => {
                 self.member = member;
-                self.state = State::Out;
+                self.state = MembershipState::Out;
             }
             (Kind::Membership, GroupAnswer::Joined { member, generation, leads, members }) => {
                 self.member = member;
                 self.generation = generation;
                 self.assignments = if leads { shared_out(&members) } else { Vec::new() };
-                self.state = State::Joined;
+                self.state = MembershipState::Joined;
             }
             (Kind::Membership, GroupAnswer::Synced { assignment }) => {
                 self.owned = assignment.iter().map(|byte| i32::from(*byte)).collect();
-                self.state = State::Stable;
+                self.state = MembershipState::Stable;
                 let (generation, member) = (self.generation, self.member.clone());
                 out.facts.push(Fact::Owns { generation, member, partitions: self.owned.clone() });
             }
-            (Kind::Membership, GroupAnswer::Retry | GroupAnswer::Rejoin) => self.state = State::Out,
-            (Kind::Beat | Kind::Commit { .. }, GroupAnswer::Rejoin) if self.state == State::Stable => {
-                self.state = State::Out;
+            (Kind::Membership, GroupAnswer::Retry | GroupAnswer::Rejoin) => self.state = MembershipState::Out,
+            (Kind::Beat | Kind::Commit { .. }, GroupAnswer::Rejoin) if self.state == MembershipState::Stable => {
+                self.state = MembershipState::Out;
             }
             (_, GroupAnswer::Unknown) => {
                 self.member.clear();
-                self.state = State::Out;
+                self.state = MembershipState::Out;
                 self.owned.clear();
             }
             _ => {}

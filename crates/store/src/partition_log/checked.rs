@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::damage::{self, DamagedArea, SurveyedSegment};
 use super::headers::Step;
-use super::look::{Disk, Look};
+use super::look::{Disk, LogLook};
 use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
@@ -103,7 +103,7 @@ impl PartitionLog {
     }
 }
 
-impl Look<'_> {
+impl LogLook<'_> {
     /// Looks at the batches in `start..end` of a segment that ends at `span.end`; the next segment, or the log's end,
     /// is at `next`. If one of them does not follow from the one before, or the one behind does not follow from them,
     /// that is an error.

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::headers::{self, Step, Walked};
-use super::look::{Disk, Look};
+use super::look::{Disk, LogLook};
 use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::{ReadError, StorageError};
@@ -48,7 +48,7 @@ impl Hints {
     }
 }
 
-impl Look<'_> {
+impl LogLook<'_> {
     /// The position of the first batch whose last offset is `offset` or above; `segment_end` if there is none in the
     /// segment.
     pub(crate) fn locate(&self, base: Offset, offset: Offset, segment_end: u64) -> Result<u64, ReadError> {
@@ -73,7 +73,7 @@ impl Look<'_> {
         wrong.map_or(Ok(found), |position| Err(self.log.corrupt(base, position)))
     }
 
-    /// As [`Look::locate`], within a part of a segment that has no damage.
+    /// As [`LogLook::locate`], within a part of a segment that has no damage.
     pub(super) fn locate_in(&self, base: Offset, region: Region, offset: Offset) -> Result<u64, ReadError> {
         let indexed =
             self.index_start(base, region.end, |entry| i64::from(entry.relative_offset) <= offset.0 - base.0)?;

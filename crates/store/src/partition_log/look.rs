@@ -32,7 +32,7 @@ pub(crate) enum Disk {
 }
 
 /// One look.
-pub(crate) struct Look<'l> {
+pub(crate) struct LogLook<'l> {
     pub(crate) log: &'l PartitionLog,
     pub(crate) disk: Disk,
     /// The log's number when the look began.
@@ -43,12 +43,12 @@ pub(crate) struct Look<'l> {
 }
 
 impl PartitionLog {
-    pub(crate) fn look(&self, disk: Disk) -> Look<'_> {
-        Look { log: self, disk, number: self.number(), peeks_left: Cell::new(PEEKS_MAX), fresh: Cell::new(None) }
+    pub(crate) fn look(&self, disk: Disk) -> LogLook<'_> {
+        LogLook { log: self, disk, number: self.number(), peeks_left: Cell::new(PEEKS_MAX), fresh: Cell::new(None) }
     }
 }
 
-impl Look<'_> {
+impl LogLook<'_> {
     /// Notes where the log ends.
     pub(super) fn note_end(&self, active: Offset, end: u64) {
         self.fresh.set(Some((active, end.saturating_sub(FRESH_BYTES))));

@@ -2,7 +2,7 @@
 
 use super::checked::Survey;
 use super::headers::Step;
-use super::look::{Disk, Look};
+use super::look::{Disk, LogLook};
 use super::span::{Region, Span};
 use super::{PartitionLog, segment_base};
 use crate::error::ReadError;
@@ -30,7 +30,7 @@ struct Place {
 
 enum Plan {
     Nothing,
-    Look(Place),
+    LogLook(Place),
 }
 
 impl PartitionLog {
@@ -50,13 +50,13 @@ impl PartitionLog {
     }
 }
 
-impl Look<'_> {
+impl LogLook<'_> {
     fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         let mut from = request.from;
         loop {
             let place = match self.plan(from, request)? {
                 Plan::Nothing => return Ok(Reading::default()),
-                Plan::Look(place) => place,
+                Plan::LogLook(place) => place,
             };
             match self.read_segment(&place, from, request) {
                 // Compaction left nothing at or above the offset in this segment.
@@ -89,10 +89,10 @@ impl Look<'_> {
         if let Some(next) = next_segment {
             drop(state);
             let end = self.segment_len(base)?;
-            return Ok(Plan::Look(Place { base, end, next, from_position: None, upper_position: None }));
+            return Ok(Plan::LogLook(Place { base, end, next, from_position: None, upper_position: None }));
         }
         self.note_end(base, state.segments.end_position());
-        Ok(Plan::Look(Place {
+        Ok(Plan::LogLook(Place {
             base,
             end: state.segments.end_position(),
             next: log_end,
@@ -131,7 +131,7 @@ impl Look<'_> {
         region.map_err(|area| self.log.corrupt(place.base, area.start))
     }
 
-    /// As [`Look::read_segment`]; any damage on the way is an error.
+    /// As [`LogLook::read_segment`]; any damage on the way is an error.
     fn read_undamaged(&self, place: &Place, from: Offset, request: &ReadRequest) -> Result<Option<Reading>, ReadError> {
         let base = place.base;
         let start = match place.from_position.or_else(|| self.hinted(base, from)) {

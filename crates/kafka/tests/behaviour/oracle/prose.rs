@@ -7,14 +7,14 @@ use mainstem_kafka_wire::messages::DescribeConfigsResponse;
 use mainstem_kafka_wire::{Message, Reader, Writer, response_header_version};
 
 use super::recording::Step;
-use crate::support::Outcome;
+use crate::support::RequestOutcome;
 
 /// Stands for a description.
 const PROSE: &str = "prose";
 
 /// The step, with [`PROSE`] where its answer has a description. `api_key` is the request's.
 pub fn left_out(api_key: Option<i16>, mut step: Step) -> Step {
-    let Outcome::Answer(frame) = &step.outcome else { return step };
+    let RequestOutcome::Answer(frame) = &step.outcome else { return step };
     let api_key = api_key.filter(|key| DescribeConfigsResponse::API_KEY == Some(*key));
     let Some(header_version) = api_key.and_then(|key| response_header_version(key, step.version)) else { return step };
     // The correlation id, and since version 1 the number of tagged fields: none.
@@ -28,6 +28,6 @@ pub fn left_out(api_key: Option<i16>, mut step: Step) -> Step {
     }
     let mut writer = Writer::new();
     response.encode(&mut writer, step.version).unwrap();
-    step.outcome = Outcome::Answer([header, writer.as_bytes()].concat());
+    step.outcome = RequestOutcome::Answer([header, writer.as_bytes()].concat());
     step
 }

@@ -10,7 +10,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::support::Outcome;
+use crate::support::RequestOutcome;
 
 /// Longer requests are not recorded.
 const REQUEST_BYTES_MAX: usize = 4_096;
@@ -21,11 +21,11 @@ pub struct Step {
     pub version: i16,
     /// Nothing when it is too large to be recorded.
     pub request: Option<Vec<u8>>,
-    pub outcome: Outcome<Vec<u8>>,
+    pub outcome: RequestOutcome<Vec<u8>>,
 }
 
 impl Step {
-    pub fn new(name: String, version: i16, request: Vec<u8>, outcome: Outcome<Vec<u8>>) -> Step {
+    pub fn new(name: String, version: i16, request: Vec<u8>, outcome: RequestOutcome<Vec<u8>>) -> Step {
         Step { name, version, request: Some(request).filter(|request| request.len() <= REQUEST_BYTES_MAX), outcome }
     }
 }
@@ -45,9 +45,9 @@ pub fn save(script: &str, steps: &[Step]) {
     let mut text = format!("# Answers of a real Kafka to `{script}`; made by tests/oracle/record.sh\n");
     for step in steps {
         let outcome = match &step.outcome {
-            Outcome::Answer(frame) => to_hex(frame),
-            Outcome::Nothing => "nothing".to_owned(),
-            Outcome::Closed => "closed".to_owned(),
+            RequestOutcome::Answer(frame) => to_hex(frame),
+            RequestOutcome::Nothing => "nothing".to_owned(),
+            RequestOutcome::Closed => "closed".to_owned(),
         };
         let request = step.request.as_deref().map_or("large".to_owned(), to_hex);
         writeln!(text, "> {} v{} {request}\n< {outcome}", step.name, step.version).unwrap();
@@ -63,9 +63,9 @@ fn parse(pair: &[&str]) -> Option<Step> {
     let (head, request) = head.rsplit_once(' ')?;
     let (name, version) = head.rsplit_once(" v")?;
     let outcome = match tail {
-        "nothing" => Outcome::Nothing,
-        "closed" => Outcome::Closed,
-        hex => Outcome::Answer(from_hex(hex)?),
+        "nothing" => RequestOutcome::Nothing,
+        "closed" => RequestOutcome::Closed,
+        hex => RequestOutcome::Answer(from_hex(hex)?),
     };
     let request = if request == "large" { None } else { Some(from_hex(request)?) };
     Some(Step { name: name.to_owned(), version: version.parse().ok()?, request, outcome })

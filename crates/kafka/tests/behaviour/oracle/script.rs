@@ -13,7 +13,7 @@ use super::prose;
 use super::recording::{self, Step};
 use crate::support::link::{Sent, decode_answer};
 use crate::support::requests::{Topic, create_topic};
-use crate::support::{Link, Node, Outcome};
+use crate::support::{Link, Node, RequestOutcome};
 
 /// Names a broker (`host:port`) whose answers are to be recorded instead of compared.
 const RECORD_FROM: &str = "MAINSTEM_RECORD_FROM";
@@ -182,7 +182,7 @@ impl Script {
     }
 
     /// Waits for the answer to a request and compares it.
-    pub fn answer<'q, Q, R>(&mut self, asked: Asked) -> Outcome<R>
+    pub fn answer<'q, Q, R>(&mut self, asked: Asked) -> RequestOutcome<R>
     where
         Q: Message<'q>,
         R: Message<'static> + Debug,
@@ -191,7 +191,7 @@ impl Script {
     }
 
     /// As [`answer`](Self::answer); `shape` puts both answers in a form that can be compared.
-    pub fn answer_with<'q, Q, R>(&mut self, asked: Asked, shape: impl Fn(&mut R, &mut Names)) -> Outcome<R>
+    pub fn answer_with<'q, Q, R>(&mut self, asked: Asked, shape: impl Fn(&mut R, &mut Names)) -> RequestOutcome<R>
     where
         Q: Message<'q>,
         R: Message<'static> + Debug,
@@ -212,22 +212,24 @@ impl Script {
         self.judge::<Q, mainstem_kafka_wire::messages::ProduceResponse<'static>>(step, 0, |_, _| ());
     }
 
-    fn replace_if_closed(&mut self, link: usize, outcome: &Outcome<Vec<u8>>) {
-        if *outcome == Outcome::Closed {
+    fn replace_if_closed(&mut self, link: usize, outcome: &RequestOutcome<Vec<u8>>) {
+        if *outcome == RequestOutcome::Closed {
             self.connect();
             self.links.swap_remove(link);
         }
     }
 
-    fn judge<'q, Q, R>(&mut self, step: Step, correlation: i32, shape: impl Fn(&mut R, &mut Names)) -> Outcome<R>
+    fn judge<'q, Q, R>(&mut self, step: Step, correlation: i32, shape: impl Fn(&mut R, &mut Names)) -> RequestOutcome<R>
     where
         Q: Message<'q>,
         R: Message<'static> + Debug,
     {
-        let decode = |outcome: &Outcome<Vec<u8>>, correlation: i32| match outcome {
-            Outcome::Answer(frame) => Outcome::Answer(decode_answer::<Q, R>(step.version, correlation, frame)),
-            Outcome::Nothing => Outcome::Nothing,
-            Outcome::Closed => Outcome::Closed,
+        let decode = |outcome: &RequestOutcome<Vec<u8>>, correlation: i32| match outcome {
+            RequestOutcome::Answer(frame) => {
+                RequestOutcome::Answer(decode_answer::<Q, R>(step.version, correlation, frame))
+            }
+            RequestOutcome::Nothing => RequestOutcome::Nothing,
+            RequestOutcome::Closed => RequestOutcome::Closed,
         };
         let answer = decode(&step.outcome, correlation);
         let excused = std::mem::take(&mut self.excused);
@@ -297,7 +299,7 @@ impl Drop for Script {
 impl Step {
     fn correlation(&self) -> Option<i32> {
         match &self.outcome {
-            Outcome::Answer(frame) => frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)),
+            RequestOutcome::Answer(frame) => frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)),
             _ => None,
         }
     }
@@ -310,14 +312,18 @@ impl Names {
         self.lines(&Q::decode(&mut Reader::new(bytes), step.version).unwrap())
     }
 
-    fn outcome<R: AsFieldValue>(&mut self, outcome: Outcome<R>, shape: &impl Fn(&mut R, &mut Names)) -> Vec<String> {
+    fn outcome<R: AsFieldValue>(
+        &mut self,
+        outcome: RequestOutcome<R>,
+        shape: &impl Fn(&mut R, &mut Names),
+    ) -> Vec<String> {
         match outcome {
-            Outcome::Answer(mut answer) => {
+            RequestOutcome::Answer(mut answer) => {
                 shape(&mut answer, self);
                 self.lines(&answer)
             }
-            Outcome::Nothing => vec!["outcome = nothing".to_owned()],
-            Outcome::Closed => vec!["outcome = closed".to_owned()],
+            RequestOutcome::Nothing => vec!["outcome = nothing".to_owned()],
+            RequestOutcome::Closed => vec!["outcome = closed".to_owned()],
         }
     }
 }

@@ -5,7 +5,7 @@ use mainstem_kafka::registry::APIS;
 use mainstem_kafka_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, ListGroupsRequest};
 use mainstem_kafka_wire::{ErrorCode, Message, Reader, encode_request};
 
-use crate::support::{Node, Outcome};
+use crate::support::{Node, RequestOutcome};
 
 /// A request header of version 1, and nothing behind it.
 fn header(key: i16, version: i16) -> BytesMut {
@@ -17,7 +17,7 @@ fn header(key: i16, version: i16) -> BytesMut {
     frame
 }
 
-fn read(outcome: Outcome<Vec<u8>>, version: i16) -> ApiVersionsResponse<'static> {
+fn read(outcome: RequestOutcome<Vec<u8>>, version: i16) -> ApiVersionsResponse<'static> {
     let bytes: &'static [u8] = outcome.answer().leak();
     assert_eq!(bytes[..4], 7i32.to_be_bytes());
     // Behind the correlation id comes the body: this api never has tags in its response header.
@@ -67,7 +67,7 @@ fn quirk_6_another_api_in_an_unknown_version_ends_the_connection() {
         for version in [api.min_version - 1, api.max_version + 1] {
             let mut frame = header(api.key, version);
             frame.put_slice(&[0; 64]);
-            assert_eq!(node.connect().raw(frame.freeze()), Outcome::Closed, "{} {version}", api.name);
+            assert_eq!(node.connect().raw(frame.freeze()), RequestOutcome::Closed, "{} {version}", api.name);
         }
     }
 }
@@ -82,7 +82,11 @@ fn quirk_7_and_8_produce_and_join_group_are_advertised_from_version_0() {
     for version in 0..3 {
         let mut frame = header(0, version);
         frame.put_slice(&[0; 64]);
-        assert_eq!(node.connect().raw(frame.freeze()), Outcome::Closed, "Produce {version} is advertised and refused");
+        assert_eq!(
+            node.connect().raw(frame.freeze()),
+            RequestOutcome::Closed,
+            "Produce {version} is advertised and refused"
+        );
     }
 }
 
@@ -123,13 +127,13 @@ fn row_65_what_cannot_be_read_ends_the_connection() {
     let node = Node::start(&[]);
     let whole = encode_request(4, 7, Some("client"), &ListGroupsRequest::default()).unwrap().bytes.slice(4..);
     for length in 0..whole.len() {
-        assert_eq!(node.connect().raw(whole.slice(..length)), Outcome::Closed, "{length} bytes");
+        assert_eq!(node.connect().raw(whole.slice(..length)), RequestOutcome::Closed, "{length} bytes");
     }
-    assert!(matches!(node.connect().raw(whole), Outcome::Answer(_)));
+    assert!(matches!(node.connect().raw(whole), RequestOutcome::Answer(_)));
     for key in [-1, 4, 1_000, i16::MAX] {
-        assert_eq!(node.connect().raw(header(key, 0).freeze()), Outcome::Closed, "api {key}");
+        assert_eq!(node.connect().raw(header(key, 0).freeze()), RequestOutcome::Closed, "api {key}");
     }
-    assert_eq!(node.connect().raw(Bytes::new()), Outcome::Closed);
+    assert_eq!(node.connect().raw(Bytes::new()), RequestOutcome::Closed);
 }
 
 #[test]
@@ -138,9 +142,9 @@ fn bytes_behind_a_request_and_unknown_tags_are_passed_over() {
     let whole = encode_request(4, 7, Some("client"), &ListGroupsRequest::default()).unwrap().bytes.slice(4..);
     let mut longer = BytesMut::from(&whole[..]);
     longer.put_slice(b"more");
-    assert!(matches!(node.connect().raw(longer.freeze()), Outcome::Answer(_)));
+    assert!(matches!(node.connect().raw(longer.freeze()), RequestOutcome::Answer(_)));
     // The request ends with its tags: none. Here is one that nobody knows: tag 100 with three bytes.
     let mut tagged = BytesMut::from(&whole[..whole.len() - 1]);
     tagged.put_slice(&[1, 100, 3, 1, 2, 3]);
-    assert!(matches!(node.connect().raw(tagged.freeze()), Outcome::Answer(_)));
+    assert!(matches!(node.connect().raw(tagged.freeze()), RequestOutcome::Answer(_)));
 }

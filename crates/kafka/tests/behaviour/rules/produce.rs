@@ -14,7 +14,7 @@ use crate::support::batches::{TIME_MS, at_times, batch, compressed, patched, rec
 use crate::support::link::settle;
 use crate::support::node::START_MS;
 use crate::support::requests::{Topic, fetched, produce, produce_all, produced};
-use crate::support::{Node, Outcome};
+use crate::support::{Node, RequestOutcome};
 
 fn start(configs: &[(&str, &str)]) -> (Node, Topic) {
     let node = Node::start(&[]);
@@ -52,9 +52,9 @@ fn row_01_acks_none_gets_no_answer_and_an_error_ends_the_connection() {
     let good = batch(&["a"]);
     for version in 3..=13 {
         let mut link = node.connect();
-        assert_eq!(link.tell(version, &produce(version, topic, 0, 0, &good)), Outcome::Nothing);
+        assert_eq!(link.tell(version, &produce(version, topic, 0, 0, &good)), RequestOutcome::Nothing);
         for bad in [produce(version, Topic::UNKNOWN, 0, 0, &good), produce(version, topic, 0, 0, b"")] {
-            assert_eq!(node.connect().tell(version, &bad), Outcome::Closed);
+            assert_eq!(node.connect().tell(version, &bad), RequestOutcome::Closed);
         }
     }
     assert_eq!(records(&stored(&node, topic, 0)).len(), 11);

@@ -17,15 +17,15 @@ use mainstem_kafka_wire::{Message, messages};
 
 use crate::support::batches::batch;
 use crate::support::requests::{Topic, fetch, from, join, list_offsets, produce};
-use crate::support::{Node, Outcome};
+use crate::support::{Node, RequestOutcome};
 
 /// Sends what `request` makes of each version; gives the api's key.
 fn all_versions<'q, Q: Message<'q>, R: Message<'static>>(node: &Node, request: impl Fn(i16) -> Q) -> i16 {
     let api = registry::find(Q::API_KEY.unwrap()).unwrap();
     for version in api.min_version..=api.max_version {
         let mut link = node.connect();
-        let outcome: Outcome<R> = link.outcome(version, &request(version));
-        assert!(matches!(outcome, Outcome::Answer(_)), "{} {version} was not answered", api.name);
+        let outcome: RequestOutcome<R> = link.outcome(version, &request(version));
+        assert!(matches!(outcome, RequestOutcome::Answer(_)), "{} {version} was not answered", api.name);
         let again: ApiVersionsResponse<'static> = link.call(0, &ApiVersionsRequest::default());
         assert_eq!(again.error_code, 0, "{} {version} ended the connection", api.name);
     }

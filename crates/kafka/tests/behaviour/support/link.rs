@@ -33,7 +33,7 @@ enum End {
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome<R> {
+pub enum RequestOutcome<R> {
     Answer(R),
     /// It wants no answer, and the connection goes on.
     Nothing,
@@ -41,10 +41,10 @@ pub enum Outcome<R> {
     Closed,
 }
 
-impl<R: std::fmt::Debug> Outcome<R> {
+impl<R: std::fmt::Debug> RequestOutcome<R> {
     pub fn answer(self) -> R {
         match self {
-            Outcome::Answer(answer) => answer,
+            RequestOutcome::Answer(answer) => answer,
             other => panic!("an answer was expected: {other:?}"),
         }
     }
@@ -53,11 +53,11 @@ impl<R: std::fmt::Debug> Outcome<R> {
 /// A request that was sent.
 pub struct Sent {
     correlation: i32,
-    state: State,
+    state: RequestState,
 }
 
-enum State {
-    Ended(Outcome<Vec<u8>>),
+enum RequestState {
+    Ended(RequestOutcome<Vec<u8>>),
     Waiting(JoinHandle<Reply>),
     OnTheSocket,
 }
@@ -69,7 +69,7 @@ impl Sent {
 
     /// Drops it, as the end of its connection does.
     pub fn abort(self) {
-        if let State::Waiting(handle) = self.state {
+        if let RequestState::Waiting(handle) = self.state {
             handle.abort();
         }
     }
@@ -77,9 +77,9 @@ impl Sent {
     /// Whether its answer is there already. Known for a door alone.
     pub fn is_ended(&self) -> bool {
         match &self.state {
-            State::Ended(_) => true,
-            State::Waiting(handle) => handle.is_finished(),
-            State::OnTheSocket => false,
+            RequestState::Ended(_) => true,
+            RequestState::Waiting(handle) => handle.is_finished(),
+            RequestState::OnTheSocket => false,
         }
     }
 }
@@ -101,13 +101,13 @@ impl Link {
     /// Sends a request and gives the answer.
     pub fn call<'q, Q: Message<'q>, R: Message<'static>>(&mut self, version: i16, request: &Q) -> R {
         match self.outcome(version, request) {
-            Outcome::Answer(answer) => answer,
-            Outcome::Nothing => panic!("{} {version}: no answer", Q::NAME),
-            Outcome::Closed => panic!("{} {version}: the connection was closed", Q::NAME),
+            RequestOutcome::Answer(answer) => answer,
+            RequestOutcome::Nothing => panic!("{} {version}: no answer", Q::NAME),
+            RequestOutcome::Closed => panic!("{} {version}: the connection was closed", Q::NAME),
         }
     }
 
-    pub fn outcome<'q, Q: Message<'q>, R: Message<'static>>(&mut self, version: i16, request: &Q) -> Outcome<R> {
+    pub fn outcome<'q, Q: Message<'q>, R: Message<'static>>(&mut self, version: i16, request: &Q) -> RequestOutcome<R> {
         let sent = self.send(version, request);
         self.end::<Q, R>(version, sent)
     }
@@ -122,25 +122,27 @@ impl Link {
     }
 
     /// Waits for the end of a request that was sent on this connection.
-    pub fn end<'q, Q: Message<'q>, R: Message<'static>>(&mut self, version: i16, sent: Sent) -> Outcome<R> {
+    pub fn end<'q, Q: Message<'q>, R: Message<'static>>(&mut self, version: i16, sent: Sent) -> RequestOutcome<R> {
         let correlation = sent.correlation;
         match self.end_raw(sent) {
-            Outcome::Answer(frame) => Outcome::Answer(decode_answer::<Q, R>(version, correlation, &frame)),
-            Outcome::Nothing => Outcome::Nothing,
-            Outcome::Closed => Outcome::Closed,
+            RequestOutcome::Answer(frame) => {
+                RequestOutcome::Answer(decode_answer::<Q, R>(version, correlation, &frame))
+            }
+            RequestOutcome::Nothing => RequestOutcome::Nothing,
+            RequestOutcome::Closed => RequestOutcome::Closed,
         }
     }
 
     /// As [`end`](Self::end), for the frame without its length.
-    pub fn end_raw(&mut self, sent: Sent) -> Outcome<Vec<u8>> {
+    pub fn end_raw(&mut self, sent: Sent) -> RequestOutcome<Vec<u8>> {
         match (sent.state, &mut self.end) {
-            (State::Ended(outcome), _) => outcome,
-            (State::Waiting(handle), End::Door { runtime, closed, .. }) => {
+            (RequestState::Ended(outcome), _) => outcome,
+            (RequestState::Waiting(handle), End::Door { runtime, closed, .. }) => {
                 let outcome = ended(runtime.block_on(handle).unwrap());
-                *closed |= outcome == Outcome::Closed;
+                *closed |= outcome == RequestOutcome::Closed;
                 outcome
             }
-            (State::OnTheSocket, End::Socket(stream)) => {
+            (RequestState::OnTheSocket, End::Socket(stream)) => {
                 receive(stream).unwrap_or_else(|error| panic!("no answer to request {}: {error}", sent.correlation))
             }
             _ => panic!("the request was sent on another connection"),
@@ -148,39 +150,39 @@ impl Link {
     }
 
     /// Sends a request that wants no answer, and finds out whether the connection goes on.
-    pub fn tell<'q, Q: Message<'q>>(&mut self, version: i16, request: &Q) -> Outcome<Vec<u8>> {
+    pub fn tell<'q, Q: Message<'q>>(&mut self, version: i16, request: &Q) -> RequestOutcome<Vec<u8>> {
         let sent = self.send(version, request);
         if matches!(self.end, End::Door { .. }) {
             return self.end_raw(sent);
         }
         let probe = self.send(0, &ApiVersionsRequest::default());
         match self.end_raw(probe) {
-            Outcome::Answer(_) => Outcome::Nothing,
+            RequestOutcome::Answer(_) => RequestOutcome::Nothing,
             other => other,
         }
     }
 
     /// Sends a frame without its length, whatever it is.
-    pub fn raw(&mut self, frame: Bytes) -> Outcome<Vec<u8>> {
+    pub fn raw(&mut self, frame: Bytes) -> RequestOutcome<Vec<u8>> {
         let state = self.send_frame(frame);
         self.end_raw(Sent { correlation: 0, state })
     }
 
-    fn send_frame(&mut self, frame: Bytes) -> State {
+    fn send_frame(&mut self, frame: Bytes) -> RequestState {
         match &mut self.end {
-            End::Door { closed: true, .. } => State::Ended(Outcome::Closed),
+            End::Door { closed: true, .. } => RequestState::Ended(RequestOutcome::Closed),
             End::Door { door, runtime, connection, closed } => {
                 let _entered = runtime.enter();
                 match door.handle(connection, frame) {
                     Handled::Ready(reply) => {
                         let outcome = ended(reply);
-                        *closed = outcome == Outcome::Closed;
-                        State::Ended(outcome)
+                        *closed = outcome == RequestOutcome::Closed;
+                        RequestState::Ended(outcome)
                     }
                     promised => {
                         let handle = runtime.spawn(promised.reply());
                         settle(runtime);
-                        State::Waiting(handle)
+                        RequestState::Waiting(handle)
                     }
                 }
             }
@@ -189,7 +191,7 @@ impl Link {
                 bytes.extend_from_slice(&frame);
                 // One that was closed meanwhile shows when its answer is read.
                 let _ = stream.write_all(&bytes);
-                State::OnTheSocket
+                RequestState::OnTheSocket
             }
         }
     }
@@ -218,11 +220,11 @@ pub fn decode_answer<'q, Q: Message<'q>, R: Message<'static>>(version: i16, corr
     message
 }
 
-fn ended(reply: Reply) -> Outcome<Vec<u8>> {
+fn ended(reply: Reply) -> RequestOutcome<Vec<u8>> {
     match reply {
-        Reply::Nothing => Outcome::Nothing,
-        Reply::Close(_) => Outcome::Closed,
-        Reply::Send(response) => Outcome::Answer(flatten(response.chunks)),
+        Reply::Nothing => RequestOutcome::Nothing,
+        Reply::Close(_) => RequestOutcome::Closed,
+        Reply::Send(response) => RequestOutcome::Answer(flatten(response.chunks)),
     }
 }
 
@@ -242,15 +244,15 @@ fn flatten(chunks: Vec<Chunk>) -> Vec<u8> {
     bytes
 }
 
-fn receive(stream: &mut TcpStream) -> std::io::Result<Outcome<Vec<u8>>> {
+fn receive(stream: &mut TcpStream) -> std::io::Result<RequestOutcome<Vec<u8>>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length) {
         Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-            return Ok(Outcome::Closed);
+            return Ok(RequestOutcome::Closed);
         }
         read => read?,
     }
     let mut response = vec![0; u32::from_be_bytes(length) as usize];
     stream.read_exact(&mut response)?;
-    Ok(Outcome::Answer(response))
+    Ok(RequestOutcome::Answer(response))
 }

@@ -5,5 +5,5 @@ pub mod link;
 pub mod node;
 pub mod requests;
 
-pub use link::{Link, Outcome};
+pub use link::{Link, RequestOutcome};
 pub use node::Node;
