@@ -19,9 +19,7 @@ use mainstem_types::{LeaderEpoch, Position};
 use parking_lot::Mutex;
 
 use super::GroupOptions;
-use super::entry_reader::{EntryReader, READS_NOWAIT_MAX};
 use super::leader_epochs::LeaderEpochs;
-use super::replicated::CopyError;
 use crate::config::Durability;
 use crate::formats::commit_log_entry::{EntryHeader, HEADER_SIZE};
 
@@ -53,6 +51,13 @@ pub(crate) enum WriteError {
     Fenced,
     Append(AppendError),
     Roll(RollError),
+}
+
+/// Why a piece of another log was not written.
+pub(crate) enum CopyError {
+    /// The log ends elsewhere.
+    End(Position),
+    Write(WriteError),
 }
 
 /// Where the log ends.
@@ -268,11 +273,6 @@ impl CommitLog {
                 segment: SegmentBase(position.0),
             }),
         }
-    }
-
-    /// For reading entries. `wait`: the disk may be waited for.
-    pub(crate) fn reader(&self, wait: bool) -> EntryReader<'_> {
-        EntryReader { log: self, wait, file: None, reads_left: READS_NOWAIT_MAX }
     }
 
     /// Reads bytes of one file into the buffer.

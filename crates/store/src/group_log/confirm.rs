@@ -5,14 +5,13 @@
 //! is slow, but right: what is whole is found, and what is not there is lost. Lost offsets are remembered, up to
 //! [`LOST_MAX`] ranges of a partition.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use mainstem_record::{BatchHeader, BatchView, HEADER_SIZE as BATCH_HEADER_SIZE};
 use mainstem_types::{Offset, Position};
 
-use super::GroupPartition;
 use super::entry_reader::EntryReader;
+use super::partition::{GroupPartition, LostRecords};
 use super::queue::Span;
 use super::{commit_log, resync};
 use crate::error::ReadError;
@@ -34,13 +33,6 @@ pub(super) enum Expected {
 
 /// More ranges than that are not remembered.
 const LOST_MAX: usize = 256;
-
-/// Offsets without a whole entry in the commit log, and where the queue says that it is.
-#[derive(Debug, Clone)]
-pub(super) struct LostRecords {
-    offsets: Range<i64>,
-    position: Position,
-}
 
 /// What a scan of the commit log found.
 #[derive(Debug, Default)]

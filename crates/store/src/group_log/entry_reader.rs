@@ -1,19 +1,19 @@
 //! Reading entries of the commit log: from the tail cache, else from the page cache, else from the disk.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mainstem_env::{File, FileSlice, Residency};
+use mainstem_env::{FileSlice, Residency};
 use mainstem_journal::{Location, ReadError, SegmentBase};
 use mainstem_types::Position;
 
 use super::commit_log::CommitLog;
+use super::nowait::read_nowait;
 use crate::formats::commit_log_entry::HEADER_SIZE;
 
 /// Reads of a look that never waits; past them the look is a long one, also if all of it is in memory: about half a
 /// millisecond.
-pub(super) const READS_NOWAIT_MAX: u32 = 1024;
+const READS_NOWAIT_MAX: u32 = 1024;
 
 /// One look at the commit log. Reads in the same file share the look-up of it.
 pub(crate) struct EntryReader<'l> {
@@ -23,6 +23,13 @@ pub(crate) struct EntryReader<'l> {
     /// The file of the last read, as long as it was then.
     pub(super) file: Option<(SegmentBase, FileSlice)>,
     pub(super) reads_left: u32,
+}
+
+impl CommitLog {
+    /// For reading entries. `wait`: the disk may be waited for.
+    pub(crate) fn reader(&self, wait: bool) -> EntryReader<'_> {
+        EntryReader { log: self, wait, file: None, reads_left: READS_NOWAIT_MAX }
+    }
 }
 
 impl EntryReader<'_> {
@@ -107,21 +114,4 @@ impl EntryReader<'_> {
     fn path(&self, at: Location) -> PathBuf {
         self.log.journal.dir().join(at.segment.to_string())
     }
-}
-
-/// Reads what is in memory; fewer bytes than asked for only where the file ends. `None`: not all of it is in memory.
-pub(super) fn read_nowait(file: &dyn File, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.try_read_at_nowait(&mut buffer[filled..], position + filled as u64)? {
-            Some(0) => break,
-            Some(count) => filled += count,
-            // Not every file system reads without waiting, even where the system can tell what is in memory.
-            None => match file.residency(position, buffer.len() as u64)? {
-                Residency::Resident => return file.read_full_at(buffer, position).map(Some),
-                Residency::Partial | Residency::Unknown => return Ok(None),
-            },
-        }
-    }
-    Ok(Some(filled))
 }

@@ -39,6 +39,7 @@ mod find_by_key;
 mod flush;
 mod leader_epochs;
 mod log_starts;
+mod nowait;
 mod open;
 mod partition;
 mod queue;
@@ -48,8 +49,10 @@ mod queue_memory;
 mod read;
 mod replay;
 mod replicated;
+mod report;
 mod resync;
 mod retention;
+mod run;
 mod state;
 mod strays;
 mod time_marks;
@@ -59,10 +62,11 @@ mod unit;
 #[cfg(test)]
 mod tests;
 
-pub use open::{GroupReport, LivePartition};
+pub use open::LivePartition;
 pub use partition::GroupPartition;
 pub(crate) use queue_memory::QueueMemory;
 pub use replicated::{Replicated, UnknownPartitions};
+pub use report::GroupReport;
 pub use retention::OldFile;
 pub use unit::PlacedBatch;
 

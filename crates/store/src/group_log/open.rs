@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use mainstem_env::{Fs, is_disk_full};
 use mainstem_journal::{
-    DurabilityObserver, Journal, Location, OpenError as JournalError, RecoverFrom, RecoveryReport, ScanEnd, SegmentBase,
+    DurabilityObserver, Journal, Location, OpenError as JournalError, RecoverFrom, ScanEnd, SegmentBase,
 };
 use mainstem_types::{Offset, Position, TopicId, TopicPartition};
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +26,7 @@ use super::queue::Queue;
 use super::queue_files::QueueFiles;
 use super::queue_folder::QueueFolder;
 use super::replay::{Making, Replay, Views};
+use super::report::GroupReport;
 use super::resync;
 use super::state::PartitionViews;
 use super::strays::Unknown;
@@ -46,25 +47,6 @@ pub struct LivePartition {
     pub name: TopicPartition,
     pub topic_id: TopicId,
     pub config: Arc<LogConfig>,
-}
-
-/// What opening a group found and did.
-#[derive(Debug, Clone, Default)]
-pub struct GroupReport {
-    /// Of the commit log.
-    pub recovery: RecoveryReport,
-    /// Bytes that were shown to the views again.
-    pub bytes_replayed: u64,
-    /// Consume queues and key indexes that were rebuilt, because they were missing or contradicted the checkpoint.
-    pub views_rebuilt: usize,
-    /// Places inside the commit log that could not be read as entries. Nothing is cut there.
-    pub damaged: Vec<String>,
-    /// Partitions with records in the commit log that the metadata does not know: of deleted topics, for the most part.
-    pub unknown: usize,
-    /// Those of them whose records are kept for a while: nothing says that their topics were deleted.
-    pub strays: usize,
-    /// Checkpoint files that are empty or damaged, with the reason.
-    pub unreadable: Vec<(PathBuf, String)>,
 }
 
 pub(super) fn load_checkpoint(fs: &dyn Fs, folder: &Path, name: &str) -> Result<Loaded<GroupCheckpoint>, OpenError> {

@@ -1,15 +1,15 @@
 //! A partition of a group: the operations of a partition log, over the group's commit log.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
-use mainstem_types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use mainstem_types::{LeaderEpoch, Offset, Position, TimestampMs, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
-use super::confirm::LostRecords;
 use super::queue_folder::{Missing, QueueFolder};
 use super::state::PartitionViews;
 use super::{GroupCore, PartitionKey};
@@ -40,6 +40,13 @@ pub struct GroupPartition {
     pub(super) queue_is_wrong: AtomicBool,
     /// Found to be lost.
     pub(super) lost: Mutex<Vec<LostRecords>>,
+}
+
+/// Offsets without a whole entry in the commit log, and where the queue says that it is.
+#[derive(Debug, Clone)]
+pub(super) struct LostRecords {
+    pub(super) offsets: Range<i64>,
+    pub(super) position: Position,
 }
 
 impl GroupPartition {

@@ -14,37 +14,11 @@ use mainstem_types::{Offset, Position};
 
 use super::queue_files::QueueFiles;
 use super::queue_memory::QueueMemory;
-use crate::formats::queue_entry::{ENTRY_SIZE, QueueEntry};
+use super::run::Run;
+use crate::formats::queue_entry::ENTRY_SIZE;
 
-pub(super) const RUN_SIZE: usize = size_of::<Run>();
 /// Entries that are written in one go.
 const PIECE_ENTRIES_MAX: i64 = 8192;
-
-/// The entries of one batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) first: i64,
-    pub(crate) count: u32,
-    pub(crate) size: u32,
-    pub(crate) position: Position,
-    /// One for each record; `None`: no record has a tag.
-    pub(crate) tags: Option<Box<[i64]>>,
-}
-
-impl Run {
-    fn end(&self) -> i64 {
-        self.first + i64::from(self.count)
-    }
-
-    fn entry(&self, offset: i64) -> QueueEntry {
-        let tag_hash = self.tags.as_ref().and_then(|tags| tags.get((offset - self.first) as usize).copied());
-        QueueEntry { position: self.position, size: self.size, tag_hash: tag_hash.unwrap_or(0) }
-    }
-
-    fn bytes(&self) -> usize {
-        RUN_SIZE + self.tags.as_ref().map_or(0, |tags| size_of_val::<[i64]>(tags))
-    }
-}
 
 /// Where a batch is, and the last of its offsets that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mainstem_env::{File, Fs, OpenOptions};
 use mainstem_types::Offset;
 
-use super::entry_reader::read_nowait;
+use super::nowait::read_nowait;
 use crate::formats::queue_entry::{self, ENTRY_SIZE, QueueEntry};
 use crate::store_env::StoreEnv;
 use crate::views::index_cache::OpenIndex;

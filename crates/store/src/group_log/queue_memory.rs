@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::queue::RUN_SIZE;
+use super::run::RUN_SIZE;
 
 /// Past this many times the limit an append writes what waits of its own queue, if that is more than its share, into
 /// files that are there.

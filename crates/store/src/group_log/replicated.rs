@@ -16,7 +16,7 @@ use mainstem_record::{BatchHeader, BatchView};
 use mainstem_types::{LeaderEpoch, Offset, Position};
 
 use super::append::{Due, Written};
-use super::commit_log::WriteError;
+use super::commit_log::CopyError;
 use super::state::{PartitionViews, Placed};
 use super::unit::PlacedBatch;
 use super::{GroupLog, GroupPartition, PartitionKey};
@@ -280,13 +280,6 @@ impl GroupLog {
             }
         }
     }
-}
-
-/// Why a piece was not written.
-pub(crate) enum CopyError {
-    /// The log ends elsewhere.
-    End(Position),
-    Write(WriteError),
 }
 
 /// Whether a partition has had no entry yet, as far as the commit log goes back.

@@ -4,7 +4,8 @@ use mainstem_record::BatchHeader;
 use mainstem_types::{LeaderEpoch, Offset, Position, TimestampMs, TopicId};
 use std::time::Duration;
 
-use super::queue::{Queue, Run};
+use super::queue::Queue;
+use super::run::Run;
 use super::time_marks::TimeMarks;
 use crate::formats::group_checkpoint::{PartitionState, Share};
 use crate::formats::queue_entry::QueueEntry;
