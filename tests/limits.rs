@@ -6,13 +6,16 @@ mod wire;
 
 mod support;
 
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
 use mainstem_kafka_wire::messages::*;
 use mainstem_record::{BatchBuilder, Codec};
 use mainstem_types::TimestampMs;
-use support::{Server, mainstem};
+use support::{Server, eventually, mainstem};
 use wire::Client;
 
 const INVALID_TOPIC: i16 = 17;
@@ -86,17 +89,20 @@ fn a_message_of_a_hundred_megabytes_is_stored_and_read_where_it_is_allowed() {
     assert_eq!(produce(&mut client, "usual", &[(0, &batch)]), [MESSAGE_TOO_LARGE]);
 }
 
+/// A broker that may have so many files and connections open.
+fn start_with_descriptors(count: u32, folder: &Path) -> Server {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--nofile={count}:{count}")).arg(mainstem(&[]).get_program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+    Server::start_command(command)
+}
+
 /// More partitions than files may be open: those that were not used lately are closed.
 #[test]
 fn partitions_by_the_thousand_are_served_with_three_hundred_descriptors() {
     const PARTITIONS: i32 = 1000;
     let folder = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut command = Command::new("prlimit");
-        command.arg("--nofile=300:300").arg(mainstem(&[]).get_program());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
-        Server::start_command(command)
-    };
+    let start = || start_with_descriptors(300, folder.path());
     let server = start();
     let mut client = connect(&server);
     assert_eq!(create(&mut client, "many", PARTITIONS, &[("retention.ms", "-1")]), 0);
@@ -114,6 +120,35 @@ fn partitions_by_the_thousand_are_served_with_three_hundred_descriptors() {
     let mut client = connect(&server);
     assert!(sizes(&mut client).iter().all(|size| *size == 2 * batch.len()), "after a kill");
     assert!(produce(&mut client, "many", &batches).iter().all(|error| *error == 0));
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_flood_of_connections_leaves_the_logs_their_descriptors() {
+    const PARTITIONS: i32 = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start_with_descriptors(64, folder.path());
+    let mut client = connect(&server);
+    assert_eq!(create(&mut client, "many", PARTITIONS, &[]), 0);
+    let address = server.address();
+    let flood: Vec<_> = (0..128).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    // The broker closes those that are too many; the others stay.
+    eventually("the flood is over", || {
+        let is_closed = |mut stream: &TcpStream| {
+            stream.set_nonblocking(true).unwrap();
+            !matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        };
+        flood.iter().filter(|stream| !is_closed(stream)).count() <= 64
+    });
+    let batch = wire::batch(Codec::None, &[b"value"]);
+    for round in 1..=2 {
+        for partition in 0..PARTITIONS {
+            assert_eq!(produce(&mut client, "many", &[(partition, &batch)]), [0], "{partition}, round {round}");
+        }
+        let sizes = fetch(&mut client, "many", PARTITIONS, 1 << 30);
+        assert!(sizes.iter().all(|records| records.len() == round * batch.len()));
+    }
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));
 }

@@ -53,8 +53,10 @@ impl GroupPartition {
             Expected::First(offset) => batch.base_offset == offset,
         };
         *expected = Expected::First(batch.next_offset());
-        let last = Offset(span.last_offset);
-        is_ours && follows && batch.base_offset <= last && last <= batch.last_offset()
+        let (last, end) = (Offset(span.last_offset), batch.last_offset());
+        // A consumer goes on behind the last offset that the batch says it has: one too high would hide the next ones.
+        let ends = if span.is_complete { last == end } else { last <= end };
+        is_ours && follows && batch.base_offset <= last && ends
     }
 
     fn kind(&self) -> EntryKind {
@@ -150,16 +152,15 @@ impl GroupPartition {
                 Err(error) => return Err(error),
             };
             if let Some(batch) = batch.filter(|_| entry.kind == kind) {
-                let is_wanted = batch.last_offset() >= from && self.is_whole(position, entry.length)?;
-                if is_wanted {
+                let last_offset = batch.last_offset();
+                if last_offset >= from && self.is_whole(position, entry.length)? {
                     scanned.first.get_or_insert(batch.base_offset);
-                }
-                if batch.last_offset() >= upper {
-                    break;
-                }
-                if is_wanted {
-                    scanned.spans.push(Span { position, size: entry.length, last_offset: batch.last_offset().0 });
-                    bytes += u64::from(entry.length);
+                    if last_offset >= upper {
+                        break;
+                    }
+                    let (size, last_offset) = (entry.length, last_offset.0);
+                    scanned.spans.push(Span { position, size, last_offset, is_complete: true });
+                    bytes += u64::from(size);
                 }
             }
             position = position.plus(entry.length.into());

@@ -25,7 +25,10 @@ const PIECE_ENTRIES_MAX: i64 = 8192;
 pub(crate) struct Span {
     pub(crate) position: Position,
     pub(crate) size: u32,
+    /// The highest offset that is known to be its batch's.
     pub(crate) last_offset: i64,
+    /// The batch ends with that offset: the queue, or the log end, says what follows.
+    pub(crate) is_complete: bool,
 }
 
 impl Span {
@@ -214,6 +217,11 @@ impl Queue {
 pub(crate) fn push_span(spans: &mut Vec<Span>, position: Position, size: u32, last_offset: i64) {
     match spans.last_mut() {
         Some(last) if last.position == position => last.last_offset = last_offset,
-        _ => spans.push(Span { position, size, last_offset }),
+        last => {
+            if let Some(last) = last {
+                last.is_complete = true;
+            }
+            spans.push(Span { position, size, last_offset, is_complete: false });
+        }
     }
 }

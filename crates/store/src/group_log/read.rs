@@ -97,7 +97,8 @@ impl GroupPartition {
         let mut spans: Vec<Span> = Vec::new();
         let mut next = from.0;
         // One entry more, which tells whether the last batch ends before it.
-        let end = upper.plus(1).min(self.log_end()).0;
+        let log_end = self.log_end();
+        let end = upper.plus(1).min(log_end).0;
         let (mut entries, mut entries_max) = (Vec::new(), None);
         while next < end {
             let (look, files) = {
@@ -132,6 +133,9 @@ impl GroupPartition {
             if known > 0 && spans[..known].iter().map(|span| u64::from(span.size)).sum::<u64>() > bytes_max {
                 break;
             }
+        }
+        if let Some(last) = spans.last_mut() {
+            last.is_complete |= last.last_offset + 1 == log_end.0;
         }
         // Of a batch that reaches to `upper` or above, not all may be shown.
         while spans.last().is_some_and(|span| span.last_offset >= upper.0) {

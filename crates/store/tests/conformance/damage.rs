@@ -21,6 +21,8 @@ const RECORDS: i64 = 40;
 const BASE_OFFSET: usize = 7;
 const LENGTH: usize = 10;
 const FORMAT: usize = 16;
+/// Under the batch's own checksum; a reader goes on behind the last offset.
+const LAST_OFFSET_DELTA: usize = 26;
 
 /// Of a record of the partition that is damaged; the other partition has the same values.
 fn time_of(offset: i64) -> i64 {
@@ -100,7 +102,7 @@ fn check(log: &TopicLog, lost: &[i64], what: &str) {
 fn every_record_but_those_of_a_damaged_batch_is_read(layout: Layout) {
     let folder = folder(layout);
     for victim in 0..RECORDS - 1 {
-        for byte in [BASE_OFFSET, LENGTH, FORMAT] {
+        for byte in [BASE_OFFSET, LENGTH, FORMAT, LAST_OFFSET_DELTA] {
             let fs = folder.crash(CrashPolicy::Everything);
             change(&fs, batch_of(&fs, layout, victim), byte);
             let node = Node::start(&fs, layout);
