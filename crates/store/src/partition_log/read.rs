@@ -28,11 +28,6 @@ struct Place {
     upper_position: Option<u64>,
 }
 
-enum Plan {
-    Nothing,
-    LogLook(Place),
-}
-
 impl PartitionLog {
     /// Whole batches from `from` on, of one segment. Empty at the log end and at or above `upper`. Does not read
     /// payload bytes.
@@ -54,14 +49,15 @@ impl LogLook<'_> {
     fn read(&self, request: &ReadRequest) -> Result<Reading, ReadError> {
         let mut from = request.from;
         loop {
-            let place = match self.plan(from, request)? {
-                Plan::Nothing => return Ok(Reading::default()),
-                Plan::LogLook(place) => place,
+            let read = match self.plan(from, request) {
+                Ok(None) => return Ok(Reading::default()),
+                Ok(Some(place)) => self.read_segment(&place, from, request).map(|read| read.ok_or(place.next)),
+                Err(error) => Err(error),
             };
-            match self.read_segment(&place, from, request) {
+            match read {
+                Ok(Ok(reading)) => return Ok(reading),
                 // Compaction left nothing at or above the offset in this segment.
-                Ok(None) => from = place.next,
-                Ok(Some(reading)) => return Ok(reading),
+                Ok(Err(next)) => from = next,
                 // Retention was faster; if it took this offset, the next plan says so.
                 Err(ReadError::Gone { .. }) if request.from < self.log.log_start() => {}
                 Err(error) => return Err(error),
@@ -69,7 +65,7 @@ impl LogLook<'_> {
         }
     }
 
-    fn plan(&self, from: Offset, request: &ReadRequest) -> Result<Plan, ReadError> {
+    fn plan(&self, from: Offset, request: &ReadRequest) -> Result<Option<Place>, ReadError> {
         let state = self.log.state.lock();
         if state.closed {
             return Err(ReadError::Closed { partition: self.log.partition.clone() });
@@ -81,7 +77,7 @@ impl LogLook<'_> {
         }
         let upper = request.upper.min(log_end);
         if from >= upper {
-            return Ok(Plan::Nothing);
+            return Ok(None);
         }
         let index = state.segments.index_of(from);
         let base = state.segments.all()[index].base;
@@ -89,10 +85,10 @@ impl LogLook<'_> {
         if let Some(next) = next_segment {
             drop(state);
             let end = self.segment_len(base)?;
-            return Ok(Plan::LogLook(Place { base, end, next, from_position: None, upper_position: None }));
+            return Ok(Some(Place { base, end, next, from_position: None, upper_position: None }));
         }
         self.note_end(base, state.segments.end_position());
-        Ok(Plan::LogLook(Place {
+        Ok(Some(Place {
             base,
             end: state.segments.end_position(),
             next: log_end,
