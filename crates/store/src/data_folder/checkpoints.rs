@@ -22,7 +22,9 @@ const LOG_STARTS: &str = "log-start-offset-checkpoint";
 const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 const CLEANED: &str = "cleaner-offset-checkpoint";
 
-/// What the files said when the folder was opened.
+/// What the files said when the folder was opened, and what was written of single logs since. It stays in the files for
+/// logs that a checkpoint of all logs does not list: they could not be opened, or were created or opened after the list
+/// was made.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     pub(super) recovery_points: OffsetsByPartition,
@@ -166,6 +168,14 @@ impl Known {
         lowered
     }
 
+    /// As [`Known::note`], of a log that is written alone, or was known before.
+    fn renew(&mut self, log: &PartitionLog, entry: &CheckpointEntry, high_watermark: Offset) {
+        // A deleted log is closed first and forgotten afterwards.
+        if !log.is_closed() {
+            self.note(log.partition(), entry, high_watermark);
+        }
+    }
+
     fn files(&mut self) -> [&mut OffsetsByPartition; 4] {
         [&mut self.recovery_points, &mut self.log_starts, &mut self.high_watermarks, &mut self.cleaned]
     }
@@ -235,11 +245,17 @@ impl DataFolder {
                 continue;
             }
             next.note(partition, &entry, *high_watermark);
-            written.push((log, entry.recovery_point));
+            written.push((log, entry, *high_watermark));
         }
         let positions = std::mem::take(&mut next.positions);
         self.replace_kafkas(&mut checkpoints, next)?;
-        written.iter().for_each(|(log, recovery_point)| log.checkpoint_written(*recovery_point));
+        for (log, entry, high_watermark) in written {
+            log.checkpoint_written(entry.recovery_point);
+            let mut known = self.known.lock();
+            if known.recovery_points.contains_key(log.partition()) {
+                known.renew(log, &entry, high_watermark);
+            }
+        }
         self.replace_ours(&mut checkpoints, positions)?;
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -265,7 +281,7 @@ impl DataFolder {
             log.check_alive().map_err(|error| Arc::new(error.into()))?;
             let entry = log.prepare_checkpoint().map_err(|error| Arc::new(error.into()))?;
             next.note(log.partition(), &entry, *high_watermark);
-            written.push((Arc::clone(log), entry.recovery_point));
+            written.push((Arc::clone(log), entry, *high_watermark));
             Ok(())
         };
         let mut results: Vec<_> = logs.iter().map(&mut prepare).collect();
@@ -273,7 +289,7 @@ impl DataFolder {
             return results;
         }
         match self.replace_kafkas(&mut checkpoints, next) {
-            Ok(()) => written.iter().for_each(|(log, recovery_point)| log.checkpoint_written(*recovery_point)),
+            Ok(()) => written.iter().for_each(|(log, entry, high_watermark)| self.written(log, entry, *high_watermark)),
             Err(error) => {
                 let error = Arc::new(error);
                 let of_files = |(result, (log, _)): &(&mut Result<(), _>, &(TopicLog, Offset))| {
@@ -299,8 +315,15 @@ impl DataFolder {
         let mut next = checkpoints.kafkas();
         next.note(log.partition(), &entry, high_watermark);
         self.replace_kafkas(&mut checkpoints, next)?;
-        log.checkpoint_written(entry.recovery_point);
+        self.written(log, &entry, high_watermark);
         Ok(())
+    }
+
+    /// The files say this of a log that was written alone. To be called before the lock of the checkpoints is given
+    /// back.
+    fn written(&self, log: &PartitionLog, entry: &CheckpointEntry, high_watermark: Offset) {
+        log.checkpoint_written(entry.recovery_point);
+        self.known.lock().renew(log, entry, high_watermark);
     }
 
     /// Takes partitions that are about to be created out of the files: what these say is of earlier ones of the same

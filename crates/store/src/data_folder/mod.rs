@@ -62,7 +62,7 @@ pub struct DataFolder {
     clean: bool,
     /// Left by a Kafka that was killed.
     foreign: bool,
-    /// What the checkpoints said at the start of the folders that were there, and still are.
+    /// What stays in the checkpoints of logs that a checkpoint of all logs does not list. Of folders that are there.
     known: Mutex<Known>,
     checkpoints: Mutex<Checkpoints>,
     /// As those see it that create folders of partitions.

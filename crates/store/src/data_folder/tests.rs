@@ -663,3 +663,56 @@ fn a_cut_below_the_log_start_takes_the_log_start_of_the_checkpoint_down() {
         assert_eq!((log.log_start(), log.log_end()), reported, "{policy:?}");
     }
 }
+
+#[test]
+fn a_log_start_that_was_written_while_all_logs_are_listed_stays_in_the_checkpoint() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let old = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+    // The list for the checkpoint is made; then a topic is created, and its records are deleted.
+    let listed = with_watermarks(&[old]);
+    let new = folder.create_log(&partition("payments", 0), TopicId([8; 16]), config()).unwrap();
+    append(&new, 20);
+    let deleted_to = |offset| {
+        new.raise_log_start(Offset(offset), Offset(20)).unwrap();
+        let written = folder.write_checkpoints_of(&[(TopicLog::from(Arc::clone(&new)), Offset(20))]);
+        assert!(written.iter().all(Result::is_ok), "{written:?}");
+    };
+    let start_after_a_crash = || {
+        let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+        let entry = report.partitions.iter().find(|entry| entry.partition == *new.partition()).unwrap();
+        folder.open_log(entry, config()).unwrap().0.log_start()
+    };
+    deleted_to(11);
+    folder.write_checkpoints(&listed, &|| true).unwrap();
+    assert_eq!(start_after_a_crash(), Offset(11));
+    // A checkpoint that lists it says more, and an older list takes nothing of that back.
+    new.raise_log_start(Offset(15), Offset(20)).unwrap();
+    folder.write_checkpoints(&with_watermarks(&[Arc::clone(&new)]), &|| true).unwrap();
+    folder.write_checkpoints(&listed, &|| true).unwrap();
+    assert_eq!(start_after_a_crash(), Offset(15));
+    // Of a deleted topic nothing stays.
+    folder.delete_log(&new, Duration::ZERO).unwrap();
+    folder.write_checkpoints(&listed, &|| true).unwrap();
+    let starts = fs.read_all(&Path::new(PATH).join("log-start-offset-checkpoint")).unwrap();
+    assert_eq!(starts, b"0\n0\n");
+}
+
+#[test]
+fn a_log_start_of_a_log_that_was_opened_while_all_logs_are_listed_stays_too() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+    append(&log, 20);
+    log.raise_log_start(Offset(5), Offset(20)).unwrap();
+    folder.close(&with_watermarks(&[log]), 1).unwrap();
+    drop(folder);
+    let (folder, report) = open_on(&fs);
+    let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+    log.raise_log_start(Offset(12), Offset(20)).unwrap();
+    folder.write_checkpoint_of(&log, Offset(20)).unwrap();
+    folder.write_checkpoints(&[], &|| true).unwrap();
+    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
+    let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+    assert_eq!(log.log_start(), Offset(12));
+}
