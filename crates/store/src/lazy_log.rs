@@ -41,6 +41,10 @@ pub struct LazyLog {
     ahead: Mutex<Ahead>,
 }
 
+/// A log with segments up to this size makes the names of its first files durable when it gets its folder: a producer
+/// may fill the first segment before the files of the next one are prepared, and the roll would wait for that sync.
+const SMALL_SEGMENT_BYTES: u32 = 64 << 20;
+
 #[derive(Debug)]
 enum Creation {
     NotBegun,
@@ -147,7 +151,11 @@ impl LazyLog {
         let config = self.config();
         let created =
             PartitionLog::create(&self.parent.env, &self.folder, self.partition.clone(), self.topic_id, config);
-        *creation = Creation::Unsynced(Arc::new(created.map_err(|error| self.not_created(error))?));
+        let log = created.map_err(|error| self.not_created(error))?;
+        if log.config().segment_bytes <= SMALL_SEGMENT_BYTES {
+            log.sync_new_files().map_err(|failure| self.not_synced(failure))?;
+        }
+        *creation = Creation::Unsynced(Arc::new(log));
         Ok(())
     }
 
@@ -155,10 +163,7 @@ impl LazyLog {
     pub(crate) fn finish(&self, names: u64) -> Result<&Arc<PartitionLog>, AppendError> {
         if let Err(error) = self.parent.sync(names) {
             let failure = StorageError { action: "sync", path: self.folder.clone(), error: Arc::new(error) };
-            if !mainstem_env::may_pass(&failure.error) {
-                self.end_with(failure.clone());
-            }
-            return Err(failure.into());
+            return Err(self.not_synced(failure));
         }
         let mut creation = self.creation.lock();
         let is_closed = self.parent.is_closed.read();
@@ -200,6 +205,13 @@ impl LazyLog {
         };
         tracing::error!(%partition, "the folder of the partition cannot be created: {}: {error}", path.display());
         AppendError::NoFolder { partition, path, error: Arc::new(error) }
+    }
+
+    fn not_synced(&self, failure: StorageError) -> AppendError {
+        if !mainstem_env::may_pass(&failure.error) {
+            self.end_with(failure.clone());
+        }
+        failure.into()
     }
 
     fn closed(&self) -> AppendError {

@@ -32,6 +32,23 @@ fn lazy_logs(folder: &DataFolder, count: i32) -> Vec<TopicLog> {
     folder.lazy_logs(&wanted).unwrap().into_iter().map(TopicLog::from).collect()
 }
 
+#[test]
+fn the_first_rolls_of_a_log_with_small_segments_wait_for_no_sync() {
+    let fs = MemFs::new();
+    let (folder, _) = open_on(&fs);
+    let config = LogConfig { segment_bytes: 1 << 10, ..LogConfig::default() };
+    let log = TopicLog::from(folder.lazy_logs(&[(name(0), ID, Arc::new(config))]).unwrap().remove(0));
+    append(&log).unwrap();
+    for kind in [OpKind::Sync, OpKind::SyncDir] {
+        fs.plan_fault(Fault::of(kind, 1).and_later());
+    }
+    for _ in 0..100 {
+        append(&log).unwrap();
+    }
+    assert!(log.segment_count() > 3, "{}", log.segment_count());
+    assert_eq!(fs.faults_met(), 0);
+}
+
 fn one_on(fs: &MemFs) -> (DataFolder, TopicLog) {
     let (folder, _) = open_on(fs);
     let log = lazy_logs(&folder, 1).remove(0);
