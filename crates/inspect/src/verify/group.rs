@@ -54,6 +54,8 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Ve
         } else if name.ends_with(".parked") {
             let detail = "a file that did not follow from the one before it was parked; its records are not served";
             check.report.finding("parked", About::file(&path), detail);
+        } else if name.ends_with(".deleted") {
+            check.report.note("leaving", About::file(&path), "a deleted file that waits to be removed");
         } else {
             check.report.note("unknown", About::file(&path), "Mainstem gives no such name");
         }

@@ -156,7 +156,7 @@ impl CommitLog {
             return Err(WriteError::Fenced);
         }
         if tail.next_segment.is_none() {
-            tail.next_segment = self.make_room(u64::from(entry.length)).map_err(WriteError::Append)?;
+            self.make_room(&mut tail, u64::from(entry.length)).map_err(WriteError::Append)?;
         }
         self.roll(&mut tail)?;
         let header = entry.encode(head);
@@ -211,22 +211,28 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Ends the active file if the entry does not fit; gives where the next one is to begin then.
-    fn make_room(&self, length: u64) -> Result<Option<u64>, AppendError> {
-        let Some(end) = self.journal.end() else { return Ok(Some(0)) };
+    /// Ends the active file if the entry does not fit.
+    fn make_room(&self, tail: &mut Tail, length: u64) -> Result<(), AppendError> {
+        let Some(end) = self.journal.end() else {
+            tail.next_segment = Some(0);
+            return Ok(());
+        };
         let left = self.file_bytes.saturating_sub(end.position);
         if end.position == 0 || left >= length + HEADER_SIZE as u64 {
-            return Ok(None);
+            return Ok(());
         }
-        self.write_blank(end).map(Some)
+        self.write_blank(tail, end)
     }
 
-    /// Marks the rest of the active file, which ends there; gives where the next one begins.
-    fn write_blank(&self, end: Location) -> Result<u64, AppendError> {
+    /// Marks the rest of the active file, which ends there: the next entry begins another one.
+    fn write_blank(&self, tail: &mut Tail, end: Location) -> Result<(), AppendError> {
         let left = self.file_bytes.saturating_sub(end.position).max(HEADER_SIZE as u64);
         let rest = u32::try_from(left).unwrap_or(u32::MAX);
         self.journal.append(&[IoSlice::new(&EntryHeader::blank(rest))])?;
-        Ok(position_of(end).0 + u64::from(rest))
+        let next = position_of(end).plus(rest.into());
+        tail.next_segment = Some(next.0);
+        tail.epochs.move_end(position_of(end), next);
+        Ok(())
     }
 
     /// Ends the active file, unless it is empty: what comes next lies in another one.
@@ -235,7 +241,7 @@ impl CommitLog {
         if tail.next_segment.is_none() {
             match self.journal.end() {
                 Some(end) if end.position > 0 => {
-                    tail.next_segment = Some(self.write_blank(end).map_err(WriteError::Append)?);
+                    self.write_blank(&mut tail, end).map_err(WriteError::Append)?;
                 }
                 _ => return Ok(()),
             }

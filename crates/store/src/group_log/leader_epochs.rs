@@ -46,6 +46,13 @@ impl LeaderEpochs {
         self.starts.push(EpochStart { epoch, position: end });
     }
 
+    /// The log ended at `from`, and goes on at `to`, in the next file. An epoch without an entry begins there.
+    pub(super) fn move_end(&mut self, from: Position, to: Position) {
+        if let Some(last) = self.starts.last_mut().filter(|last| last.position == from) {
+            last.position = to;
+        }
+    }
+
     /// What the entries before `end` tell.
     pub(super) fn before(&self, end: Position) -> &[EpochStart] {
         &self.starts[..self.starts.partition_point(|start| start.position < end)]

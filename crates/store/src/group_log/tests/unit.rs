@@ -112,6 +112,26 @@ fn a_cut_and_deleted_files_leave_the_epochs_of_what_remains() {
 }
 
 #[test]
+fn an_epoch_whose_first_entry_lies_in_the_next_file_begins_there() {
+    let (fs, group, logs) = create();
+    let value = "x".repeat(300);
+    let mut files = 0;
+    for epoch in 0..8 {
+        let end = group.end_position();
+        group.begin_epoch(LeaderEpoch(epoch)).unwrap();
+        put_in(&logs[0], epoch, &value).unwrap();
+        let started = group.end_position_for_epoch(LeaderEpoch(epoch - 1)).unwrap();
+        files += usize::from(started.is_some_and(|start| start.position > end));
+        assert_eq!(ends(&group), ends_by_entries(&group), "epoch {epoch}");
+    }
+    assert!(files > 0, "each entry followed the one before");
+    let expected = ends(&group);
+    group.close().unwrap();
+    drop((logs, group));
+    assert_eq!(ends(&open(&fs).0), expected);
+}
+
+#[test]
 fn an_epoch_ends_in_the_whole_group_at_once() {
     let (_, group, logs) = create();
     group.begin_epoch(LeaderEpoch(4)).unwrap();
