@@ -3,14 +3,15 @@
 //! A thread takes the due log with the largest dirty share, as Kafka does. If no log is due, it sleeps for
 //! `log.cleaner.backoff.ms`. At most `log.cleaner.threads` logs are compacted at the same time, one for each thread.
 //! The settings apply while the broker runs. A log with a failed compaction waits for a minute, then twice as long each
-//! time, at most an hour. Other logs are not affected.
+//! time, at most an hour. After a full disk it waits no longer than until the broker accepts records again. Other logs
+//! are not affected.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mainstem_env::{Signal, Worker};
+use mainstem_env::{Signal, Worker, is_disk_full};
 use mainstem_metadata::config::CleanerConfig;
 use mainstem_store::{Cleanable, CleanerLimits, CleaningControl, CompactError, Compaction, OpenError, TopicLog};
 use mainstem_types::{PartitionIndex, TopicId};
@@ -34,6 +35,16 @@ enum CleanError {
     Checkpoint(#[from] OpenError),
     #[error(transparent)]
     Storage(#[from] mainstem_store::StorageError),
+}
+
+impl CleanError {
+    fn is_disk_full(&self) -> bool {
+        match self {
+            CleanError::Compact(CompactError::Io { error, .. }) => is_disk_full(error),
+            CleanError::Checkpoint(OpenError::Io { error, .. }) => is_disk_full(error),
+            _ => false,
+        }
+    }
 }
 
 type Key = (TopicId, PartitionIndex);
@@ -61,7 +72,16 @@ enum Standing {
     Resting {
         until: Duration,
         rest: Duration,
+        /// The disk was full: the log rests while [`Space::recoveries`] are so many.
+        disk_full: Option<u64>,
     },
+}
+
+/// How a pass ended.
+enum PassEnd {
+    Done,
+    Failed,
+    DiskFull,
 }
 
 impl Cleaner {
@@ -181,10 +201,11 @@ impl CleanerState {
     }
 
     fn most_due(&self, state: &NodeState) -> Option<Arc<Partition>> {
-        let now = state.env.clock.monotonic();
+        let (now, recoveries) = (state.env.clock.monotonic(), state.space.recoveries());
         let mut best: Option<(f64, Arc<Partition>)> = None;
         for topic in state.topics.load().iter().filter(|topic| topic.config.cleanup_compact) {
-            for partition in topic.partitions.iter().filter(|partition| self.is_free(&key(partition), now)) {
+            for partition in topic.partitions.iter().filter(|partition| self.is_free(&key(partition), now, recoveries))
+            {
                 let Some(work) = self.due_work(state, partition) else { continue };
                 if best.as_ref().is_none_or(|(ratio, _)| work.ratio() > *ratio) {
                     best = Some((work.ratio(), Arc::clone(partition)));
@@ -194,11 +215,13 @@ impl CleanerState {
         best.map(|(_, partition)| partition)
     }
 
-    fn is_free(&self, key: &Key, now: Duration) -> bool {
+    fn is_free(&self, key: &Key, now: Duration, recoveries: u64) -> bool {
         match self.logs.lock().get(key) {
             None => true,
             Some(Standing::Busy { .. }) => false,
-            Some(Standing::Resting { until, .. }) => *until <= now,
+            Some(Standing::Resting { until, disk_full, .. }) => {
+                *until <= now || disk_full.is_some_and(|before| recoveries > before)
+            }
         }
     }
 
@@ -212,26 +235,29 @@ impl CleanerState {
             Err(CompactError::Storage(_)) => None,
             Err(error) => {
                 tracing::warn!("{}: cannot find out whether it needs compaction: {error}", partition.log().partition());
-                self.rest(&key(partition), state.env.clock.monotonic(), Duration::ZERO);
+                self.rest(&key(partition), state.env.clock.monotonic(), Duration::ZERO, None);
                 None
             }
         }
     }
 
     /// The log rests because it could not be compacted, after a rest of `before`.
-    fn rest(&self, key: &Key, now: Duration, before: Duration) {
+    fn rest(&self, key: &Key, now: Duration, before: Duration, disk_full: Option<u64>) {
         let rest = (before * 2).clamp(REST_MIN, REST_MAX);
-        self.logs.lock().insert(*key, Standing::Resting { until: now + rest, rest });
+        self.logs.lock().insert(*key, Standing::Resting { until: now + rest, rest, disk_full });
     }
 
-    fn give_back(&self, key: &Key, now: Duration, done: bool) {
+    /// `recoveries`: those before the pass.
+    fn give_back(&self, key: &Key, now: Duration, end: PassEnd, recoveries: u64) {
         let standing = self.logs.lock().remove(key);
-        if !done {
-            let before = match standing {
-                Some(Standing::Busy { rest }) => rest,
-                _ => Duration::ZERO,
-            };
-            self.rest(key, now, before);
+        let before = match standing {
+            Some(Standing::Busy { rest }) => rest,
+            _ => Duration::ZERO,
+        };
+        match end {
+            PassEnd::Done => {}
+            PassEnd::Failed => self.rest(key, now, before, None),
+            PassEnd::DiskFull => self.rest(key, now, before, Some(recoveries)),
         }
     }
 }
@@ -248,22 +274,23 @@ fn clean_and_tell(
     pace: &mut Pace<'_>,
 ) {
     let name = partition.log().partition();
-    let done = match clean(shared, state, partition, limits, pace) {
+    let recoveries = state.space.recoveries();
+    let end = match clean(shared, state, partition, limits, pace) {
         Ok(Some(done)) => {
             tell(partition.log(), &done);
-            done.to > done.from
+            if done.to > done.from { PassEnd::Done } else { PassEnd::Failed }
         }
         // Nothing is due any more.
-        Ok(None) => true,
+        Ok(None) => PassEnd::Done,
         // The broker stops, or the log changed meanwhile: it looks different now.
-        Err(CleanError::Compact(CompactError::Stopped { .. } | CompactError::Superseded { .. })) => true,
-        Err(CleanError::Compact(CompactError::Closed { .. } | CompactError::Busy { .. })) => false,
+        Err(CleanError::Compact(CompactError::Stopped { .. } | CompactError::Superseded { .. })) => PassEnd::Done,
+        Err(CleanError::Compact(CompactError::Closed { .. } | CompactError::Busy { .. })) => PassEnd::Failed,
         Err(error) => {
             tracing::error!("{name} is not compacted: {error}");
-            false
+            if error.is_disk_full() { PassEnd::DiskFull } else { PassEnd::Failed }
         }
     };
-    shared.give_back(&key(partition), state.env.clock.monotonic(), done);
+    shared.give_back(&key(partition), state.env.clock.monotonic(), end, recoveries);
 }
 
 fn clean(

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use mainstem_coordinator::{CommitPartition, CommitTopic, OffsetCommitRequest, OffsetFetchRequest};
-use mainstem_env::{Clock, Fs, ManualClock, MemFs, RealClock, SeededRng};
+use mainstem_env::{Clock, Fault, FaultAction, Fs, ManualClock, MemFs, OpKind, RealClock, SeededRng};
 use mainstem_metadata::config::BrokerConfig;
 use mainstem_metadata::controller::NewTopic;
 use mainstem_record::{BatchBuilder, Codec};
@@ -137,6 +137,29 @@ fn a_log_that_cannot_be_compacted_rests_and_the_others_go_on() {
     // Repaired: it is compacted after its rest.
     file.write_all_at(&byte, 70).unwrap();
     clock.advance(REST_MIN);
+    assert_eq!(broker.compact_logs(), 1);
+    assert!(log(&broker, "a").segment_count() < 3);
+    broker.shutdown();
+}
+
+#[test]
+fn a_log_that_found_the_disk_full_is_compacted_as_soon_as_there_is_space_again() {
+    const RESERVE: u64 = 1 << 20;
+    let fs = MemFs::new();
+    let broker = start(&fs, &[("mainstem.disk.reserve", &RESERVE.to_string())]);
+    create(&broker, "a", &COMPACTED);
+    fill(&broker, "a", 10, 2);
+    fs.plan_fault(Fault::of(OpKind::Write, 1).with(FaultAction::NoSpace).on(".cleaned").and_later());
+    assert_eq!(broker.compact_logs(), 1);
+    assert!(fs.faults_met() > 0 && log(&broker, "a").segment_count() == 10);
+    // Nobody but the pass noticed yet.
+    assert_eq!(broker.compact_logs(), 0, "it rests");
+    fs.set_free_space(RESERVE - 1);
+    broker.look_at_disk();
+    assert_eq!(broker.compact_logs(), 0, "there is no space");
+    fs.clear_faults();
+    fs.set_free_space(2 * RESERVE);
+    broker.look_at_disk();
     assert_eq!(broker.compact_logs(), 1);
     assert!(log(&broker, "a").segment_count() < 3);
     broker.shutdown();

@@ -36,6 +36,8 @@ struct SpaceAccount {
     env: Arc<StoreEnv>,
     folder: PathBuf,
     short: AtomicBool,
+    /// How often there was space again.
+    recoveries: AtomicU64,
     reserve: AtomicU64,
     /// What the append wanted that made it short, above the reserve.
     missed: AtomicU64,
@@ -65,6 +67,7 @@ impl Space {
             env,
             folder,
             short: AtomicBool::new(false),
+            recoveries: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             begun: AtomicU64::new(0),
@@ -76,6 +79,11 @@ impl Space {
 
     pub fn is_short(&self) -> bool {
         self.shared.short.load(Ordering::Relaxed)
+    }
+
+    /// How often since the start the broker accepted records again.
+    pub fn recoveries(&self) -> u64 {
+        self.shared.recoveries.load(Ordering::Relaxed)
     }
 
     /// Takes space for a client's append of so many bytes. `None`: it would take from the reserve.
@@ -143,6 +151,7 @@ impl SpaceAccount {
         }
         let more = (reserve / 10).max(self.missed.load(Ordering::Relaxed));
         if free >= reserve.saturating_add(more) && self.short.swap(false, Ordering::Relaxed) {
+            self.recoveries.fetch_add(1, Ordering::Relaxed);
             tracing::info!("{free} bytes are free on the disk: the broker accepts records again");
         }
     }
