@@ -54,6 +54,11 @@ impl AbortedTransaction {
     }
 }
 
+/// Bytes of the whole entries of a file of `len` bytes.
+pub fn whole_entries(len: u64) -> u64 {
+    len - len % ENTRY_SIZE as u64
+}
+
 /// Decodes a whole file. Entries ascend by `last_offset`.
 pub fn decode(bytes: &[u8]) -> Result<Vec<AbortedTransaction>, FormatError> {
     let mut entries: Vec<AbortedTransaction> = Vec::with_capacity(bytes.len() / ENTRY_SIZE);

@@ -173,7 +173,11 @@ impl PartitionLog {
     /// Makes what was added to transaction indexes durable, that of the active segment too: a scan that begins in the
     /// middle of it takes from there what lies before.
     fn sync_transaction_indexes(&self) -> Result<(), StorageError> {
-        let bases = self.state.lock().unsynced.take_transactions();
+        let bases = {
+            let mut state = self.state.lock();
+            self.write_aborted(&mut state)?;
+            state.unsynced.take_transactions()
+        };
         if bases.is_empty() {
             return Ok(());
         }
@@ -326,6 +330,7 @@ impl PartitionLog {
     fn write_for_close(&self) -> Result<(), StorageError> {
         {
             let mut state = self.state.lock();
+            self.write_aborted(&mut state)?;
             self.seal_indexes(&mut state)?;
             let end = state.next_offset;
             self.take_snapshot(&mut state, end)?;

@@ -9,7 +9,7 @@ use crate::config::LogConfig;
 use crate::durability;
 use crate::error::{AppendError, StorageError};
 use crate::formats::names;
-use crate::formats::transaction_index::AbortedTransaction;
+use crate::formats::transaction_index::{self, AbortedTransaction};
 use crate::views::index_file;
 use mainstem_env::{Fs, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
 use mainstem_journal::{Location, RollError};
@@ -121,6 +121,7 @@ impl PartitionLog {
 
     /// Seals the active segment and begins one at `base`. If it fails nothing has changed.
     pub(super) fn roll(&self, state: &mut LogState, base: Offset) -> Result<(), StorageError> {
+        self.write_aborted(state)?;
         self.seal_indexes(state)?;
         let end = state.next_offset;
         self.take_snapshot(state, end)?;
@@ -203,19 +204,39 @@ impl PartitionLog {
         }
     }
 
-    /// Adds to the transaction index of the active segment.
+    /// Adds to the transaction index of the active segment. Without a descriptor, or without room, the entry waits in
+    /// memory: readers see it there.
     pub(super) fn add_aborted(&self, state: &mut LogState, aborted: AbortedTransaction) -> Result<(), StorageError> {
-        let path = self.file(state.segments.active().base, names::TRANSACTION_INDEX);
-        let write = |fs: &dyn Fs| {
-            let file = fs.open(&path, &OpenOptions::create())?;
-            let len = file.len()?;
-            file.write_all_at(&aborted.encode(), len)
-        };
-        write(self.fs()).map_err(|error| self.fail("write", &path, error))?;
+        state.unsynced.aborted(aborted);
         if let Some(segment) = state.segments.last_mut() {
             segment.has_aborted = true;
         }
-        state.unsynced.transaction_added(state.segments.active().base);
+        match self.write_aborted(state) {
+            Err(error) if may_pass(&error.error) => {
+                tracing::warn!(partition = %self.partition, "{error}; the entry is written later");
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// Writes what waits for the transaction index of the active segment.
+    pub(super) fn write_aborted(&self, state: &mut LogState) -> Result<(), StorageError> {
+        if state.unsynced.unwritten_aborted().is_empty() {
+            return Ok(());
+        }
+        let base = state.segments.active().base;
+        let path = self.file(base, names::TRANSACTION_INDEX);
+        let bytes = transaction_index::encode(state.unsynced.unwritten_aborted());
+        let write = |fs: &dyn Fs| {
+            let file = fs.open(&path, &OpenOptions::create())?;
+            // A write that found no room may have left a part of an entry.
+            let whole = transaction_index::whole_entries(file.len()?);
+            file.write_all_at(&bytes, whole)
+        };
+        write(self.fs()).map_err(|error| self.file_error("write", &path, error))?;
+        state.unsynced.aborted_written();
+        state.unsynced.transaction_added(base);
         Ok(())
     }
 }

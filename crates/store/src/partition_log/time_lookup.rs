@@ -284,17 +284,27 @@ impl PartitionLog {
     }
 
     fn aborted_transactions_once(&self, from: Offset, upper: Offset) -> Result<Vec<AbortedTransaction>, ReadError> {
-        let segments = {
+        let (segments, active, unwritten) = {
             let state = self.state.lock();
-            state.segments.starting_with(from).to_vec()
+            let unwritten = state.unsynced.unwritten_aborted().to_vec();
+            (state.segments.starting_with(from).to_vec(), state.segments.active().base, unwritten)
         };
         let mut found = Vec::new();
         for segment in segments.iter().filter(|segment| segment.has_aborted) {
             let path = self.view_file(segment.base, names::TRANSACTION_INDEX);
             let bytes = self.fs().read_if_present(&path).map_err(|error| self.read_failed(path, error))?;
-            let Ok(entries) = transaction_index::decode(&bytes.unwrap_or_default()) else {
+            let mut bytes = bytes.unwrap_or_default();
+            if segment.base == active {
+                bytes.truncate(transaction_index::whole_entries(bytes.len() as u64) as usize);
+            }
+            let Ok(mut entries) = transaction_index::decode(&bytes) else {
                 return Err(self.corrupt(segment.base, 0));
             };
+            if segment.base == active {
+                // Some may have been written since.
+                let written = entries.last().map_or(Offset::NONE, |entry| entry.last_offset);
+                entries.extend(unwritten.iter().filter(|entry| entry.last_offset > written));
+            }
             for entry in entries {
                 if entry.last_offset >= from && entry.first_offset < upper {
                     found.push(entry);

@@ -33,6 +33,7 @@ impl PartitionLog {
             return Ok(end);
         }
         // So that the files tell all that is known.
+        self.write_aborted(&mut state)?;
         self.seal_indexes(&mut state)?;
         let index = state.segments.index_of(offset.max(state.segments.first_base()));
         let base = state.segments.all()[index].base;
@@ -154,6 +155,7 @@ impl PartitionLog {
         state.producers = Producers::starting_at(offset);
         // What is known at this offset now is that nothing is known.
         state.snapshots = Snapshots::default();
+        state.unsynced.aborted_written();
         self.roll(&mut state, offset)?;
         self.keep_producers(offset)?;
         self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;

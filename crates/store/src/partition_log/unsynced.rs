@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use crate::formats::transaction_index::AbortedTransaction;
 use mainstem_types::Offset;
 
 /// What the checkpoint files of the data folder say of a log.
@@ -31,6 +32,9 @@ pub(crate) struct Unsynced {
     indexes: Vec<Offset>,
     /// Segments to whose transaction index something was added that is not known to be durable, oldest first.
     transactions: Vec<Offset>,
+    /// Of the active segment: there was no descriptor, or no room, to write them into its transaction index. Oldest
+    /// first. They are written before the segment is sealed, and before a checkpoint.
+    aborted: Vec<AbortedTransaction>,
     /// The files that the creation of the log made, and their names, are not known to be durable.
     new_files: bool,
     /// Bytes appended since the recovery point was last moved.
@@ -49,6 +53,7 @@ impl Default for Unsynced {
         Unsynced {
             indexes: Vec::new(),
             transactions: Vec::new(),
+            aborted: Vec::new(),
             new_files: false,
             bytes: 0,
             since: None,
@@ -126,6 +131,21 @@ impl Unsynced {
         if self.transactions.last() != Some(&active) {
             self.transactions.push(active);
         }
+    }
+
+    /// A transaction was aborted, and its marker is in the active segment.
+    pub(super) fn aborted(&mut self, transaction: AbortedTransaction) {
+        self.aborted.push(transaction);
+    }
+
+    /// Aborted transactions that are not in the transaction index of the active segment yet.
+    pub(super) fn unwritten_aborted(&self) -> &[AbortedTransaction] {
+        &self.aborted
+    }
+
+    /// They are in the file now, or the log begins anew.
+    pub(super) fn aborted_written(&mut self) {
+        self.aborted.clear();
     }
 
     /// Takes out the segments whose transaction indexes are about to be synced.

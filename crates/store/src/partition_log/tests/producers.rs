@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::AppendError;
 use crate::formats::transaction_index::AbortedTransaction;
+use mainstem_env::{Fault, FaultAction, OpenOptions};
 use mainstem_record::ControlRecord;
 
 fn append(log: &PartitionLog, id: i64, epoch: i16, sequence: i32, count: usize) -> Result<Appended, AppendError> {
@@ -158,6 +159,55 @@ fn row_22_transactions_hold_the_last_stable_offset_and_aborts_are_found_again() 
         let (log, _) = open(&fs, facts, small());
         assert_eq!(log.aborted_transactions(Offset(0), Offset(5)).unwrap(), [aborted]);
         assert_eq!(log.first_unstable_offset(log.log_end()), Some(Offset(open_at)));
+    }
+}
+
+#[test]
+fn an_abort_without_a_descriptor_for_its_index_ends_no_log_and_is_seen_everywhere() {
+    let coordinator = AppendContext { origin: Origin::Coordinator, ..client() };
+    for action in [FaultAction::NoDescriptor, FaultAction::NoSpace] {
+        let (fs, log) = create(small());
+        let fails_next = || fs.plan_fault(Fault::any(1).with(action).on(names::TRANSACTION_INDEX));
+        let mut aborted = Vec::new();
+        let mut abort = |log: &PartitionLog, fails: bool| {
+            let first = log.append(&transactional(1, aborted.len() as i32), &client()).unwrap().base_offset;
+            fs.clear_faults();
+            let met = fs.faults_met();
+            fails.then(&fails_next);
+            aborted.push((first, log.append(&marker(1, false), &coordinator).unwrap().base_offset));
+            assert_eq!(fs.faults_met() > met, fails, "{action:?}");
+            let found = log.aborted_transactions(Offset(0), log.log_end()).unwrap();
+            let found: Vec<_> = found.iter().map(|entry| (entry.first_offset, entry.last_offset)).collect();
+            assert_eq!(found, aborted, "{action:?}");
+        };
+        for fails in [false, true, true] {
+            abort(&log, fails);
+        }
+        assert!(log.failure().is_none(), "{action:?}: {:?}", log.failure());
+        // What is not in the index is in no checkpoint, and its segment is not sealed.
+        log.flush_blocking().unwrap();
+        fails_next();
+        log.prepare_checkpoint().unwrap_err();
+        fails_next();
+        log.roll(&mut log.state.lock(), Offset(6)).unwrap_err();
+        assert!(log.failure().is_none() && log.segment_count() == 1, "{action:?}");
+        let killed = fs.crash(mainstem_env::CrashPolicy::Nothing);
+        // A write without room may leave a part of an entry.
+        let index = log.file(Offset(0), names::TRANSACTION_INDEX);
+        let entry = fs.read_all(&index).unwrap();
+        fs.open(&index, &OpenOptions::create()).unwrap().write_all_at(&entry[..10], entry.len() as u64).unwrap();
+        assert_eq!(log.aborted_transactions(Offset(0), log.log_end()).unwrap().len(), 3);
+        abort(&log, false);
+        log.flush_blocking().unwrap();
+        assert_eq!(log.prepare_checkpoint().unwrap().recovery_point, Offset(8));
+        fill(&log, 20);
+        assert!(log.segment_count() > 1);
+        log.close().unwrap();
+        for (fs, facts, known) in [(killed, OpenFacts::default(), 3), (fs, clean(), 4)] {
+            let (log, _) = open(&fs, facts, small());
+            let found = log.aborted_transactions(Offset(0), log.log_end()).unwrap();
+            assert_eq!(found.len(), known, "{action:?}");
+        }
     }
 }
 
