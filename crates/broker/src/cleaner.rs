@@ -325,6 +325,13 @@ fn tell(log: &TopicLog, done: &Compaction) {
         done.records_kept,
         done.records_read
     );
+    if done.segments_damaged > 0 {
+        tracing::warn!(
+            "{}: {} segments with damage were left as they are, and tombstones behind them stay; repair or delete them",
+            log.partition(),
+            done.segments_damaged
+        );
+    }
     if done.records_without_key > 0 {
         tracing::warn!("{}: {} records without a key were dropped", log.partition(), done.records_without_key);
     }

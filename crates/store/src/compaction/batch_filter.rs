@@ -48,6 +48,8 @@ pub(super) struct BatchFilter<'a> {
     /// Where the part that can be compacted ends: the last batch before it stays, so that the log end is known from the
     /// segments alone.
     pub(super) end: Offset,
+    /// A segment before was not looked at: an older value of a key may be in it.
+    pub(super) tombstones_stay: bool,
     pub(super) counts: Counts,
     scratch: Vec<u8>,
     stays: Vec<bool>,
@@ -62,7 +64,8 @@ impl<'a> BatchFilter<'a> {
         delete_retention_ms: i64,
     ) -> Self {
         let (scratch, stays) = (Vec::new(), Vec::new());
-        BatchFilter { map, now, delete_retention_ms, producers, end, counts: Counts::default(), scratch, stays }
+        let (tombstones_stay, counts) = (false, Counts::default());
+        BatchFilter { map, now, delete_retention_ms, producers, end, tombstones_stay, counts, scratch, stays }
     }
 
     /// `can_go`: the batch is aborted, or a marker of a transaction without remaining records.
@@ -144,7 +147,7 @@ impl<'a> BatchFilter<'a> {
             return false;
         };
         let newest = self.map.get(key).is_none_or(|newest| record.offset >= newest);
-        let in_time = header.delete_horizon().is_none_or(|horizon| self.now < horizon);
+        let in_time = self.tombstones_stay || header.delete_horizon().is_none_or(|horizon| self.now < horizon);
         newest && (record.value.is_some() || in_time)
     }
 

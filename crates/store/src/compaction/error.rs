@@ -18,7 +18,7 @@ pub enum CompactError {
     #[error("{action} {path} failed: {error}; the log did not change, and a later pass compacts it", path = path.display())]
     Io { action: &'static str, path: PathBuf, error: Arc<io::Error> },
     #[error(
-        "{path}, byte {position}: {reason}; the segment does not change, and the log is not compacted until you repair or delete the segment",
+        "{path}, byte {position}: {reason}; compaction leaves the segment as it is until you repair or delete it",
         path = path.display()
     )]
     Damaged { path: PathBuf, position: u64, reason: String },

@@ -1,7 +1,10 @@
 //! Which neighbouring segments become one, as Kafka puts them together.
 
+use std::collections::VecDeque;
+
 use mainstem_types::Offset;
 
+use super::damaged::DamagedSegments;
 use crate::partition_log::SealedSegment;
 
 /// A segment and the sizes of its files.
@@ -19,6 +22,30 @@ pub(super) struct GroupLimits {
     pub(super) index_bytes: u64,
     /// Offsets below are compacted; the last segment ends there at the latest.
     pub(super) end: Offset,
+}
+
+/// What a pass does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// These become one segment.
+    Rewrite(Vec<SealedSegment>),
+    /// It stays as it is.
+    PassOver(SealedSegment),
+}
+
+/// The groups of the segments between damaged ones, and these, in the order of the log.
+pub(super) fn steps(segments: &[Sized], damaged: &DamagedSegments, limits: &GroupLimits) -> VecDeque<Step> {
+    let mut steps = VecDeque::new();
+    let is_damaged = |sized: &Sized| damaged.has(sized.segment.base);
+    for run in segments.chunk_by(|one, next| is_damaged(one) == is_damaged(next)) {
+        if is_damaged(&run[0]) {
+            steps.extend(run.iter().map(|sized| Step::PassOver(sized.segment)));
+            continue;
+        }
+        let end = run[run.len() - 1].segment.next.min(limits.end);
+        steps.extend(group(run, &GroupLimits { end, ..*limits }).into_iter().map(Step::Rewrite));
+    }
+    steps
 }
 
 /// Cuts the segments into groups, each small enough for one segment even if nothing goes. A segment that is too large

@@ -12,8 +12,9 @@
 //!   lost.
 //! - A batch that loses nothing is copied byte for byte. A batch that loses records is rebuilt with its codec.
 //! - Appends and reads never wait for compaction, except for the exchange of a segment in memory and four renames.
-//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). A disk error or a
-//!   damaged batch leaves the log as it was. The log ends only if the state of the folder is unknown.
+//! - A crash at any moment leaves the old segments or the new one (`partition_log/replace.rs`). A disk error leaves the
+//!   log as it was. The log ends only if the state of the folder is unknown.
+//! - A segment with a damaged batch stays as it is, byte for byte; the others are compacted (`damaged.rs`).
 //!
 //! Numbers: 24 bytes of memory for each key of the part that was not compacted yet, at most
 //! `log.cleaner.dedupe.buffer.size`; what does not fit is left to the next pass. Two buffers of a part of
@@ -30,6 +31,7 @@
 
 mod batch_filter;
 mod cleaned_segment;
+mod damaged;
 mod error;
 mod group;
 mod key_map;

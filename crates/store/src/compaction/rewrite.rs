@@ -5,7 +5,8 @@ use mainstem_types::{Offset, TimestampMs};
 
 use super::batch_filter::{BatchFilter, Verdict};
 use super::cleaned_segment::{CleanedSegment, FinishedSegment, discard};
-use super::group::{GroupLimits, Sized, group};
+use super::damaged::DamagedSegments;
+use super::group::{self, GroupLimits, Sized, Step, steps};
 use super::offset_map::OffsetMap;
 use super::pass::{Pass, proceed, record_error};
 use super::segment_reader::SegmentReader;
@@ -23,6 +24,9 @@ pub struct Compaction {
     pub to: Offset,
     /// Distinct keys of the dirty part.
     pub keys: usize,
+    /// Segments with damage, which stay as they are.
+    pub segments_damaged: usize,
+    /// Rewritten segments, and what became of them.
     pub segments_before: usize,
     pub segments_after: usize,
     pub bytes_before: u64,
@@ -61,10 +65,12 @@ impl PartitionLog {
         }
         let pass = Pass { log: self, limits, first_dirty: work.first_dirty, end, now, sealed };
         let dirty = pass.segments(|segment| segment.next > pass.first_dirty && segment.base < end);
-        let map = key_map::build(&pass, &dirty, control)?;
-        done.to = map.latest().plus(1);
+        let mut damaged = DamagedSegments::default();
+        let map = key_map::build(&pass, &dirty, &mut damaged, control)?;
+        done.to = map.latest().plus(1).max(done.from);
         done.keys = map.keys();
-        pass.rewrite(&map, &mut done, control)?;
+        pass.rewrite(&map, &mut damaged, &mut done, control)?;
+        done.segments_damaged = damaged.count();
         self.set_cleaned_to(done.to, pass.sealed.cuts);
         Ok(done)
     }
@@ -74,12 +80,13 @@ impl Pass<'_> {
     fn rewrite(
         &self,
         map: &OffsetMap,
+        damaged: &mut DamagedSegments,
         done: &mut Compaction,
         control: &mut dyn CleaningControl,
     ) -> Result<(), CompactError> {
         let config = self.log.config();
         let segments = self.segments(|segment| segment.base < done.to.min(self.end));
-        let sized: Result<Vec<_>, _> = segments.iter().map(|segment| self.sized(segment)).collect();
+        let sized = segments.iter().map(|segment| self.sized(segment)).collect::<Result<Vec<_>, _>>()?;
         let limits = GroupLimits {
             log_bytes: config.segment_bytes.into(),
             index_bytes: config.segment_index_bytes.into(),
@@ -88,15 +95,36 @@ impl Pass<'_> {
         let producers = self.log.last_of_producers();
         let mut filter = BatchFilter::new(map, producers, self.end, self.now, config.delete_retention_ms);
         let mut transactions = Transactions::default();
-        for group in group(&sized?, &limits) {
+        let mut steps = steps(&sized, damaged, &limits);
+        while let Some(step) = steps.pop_front() {
+            let group = match step {
+                Step::Rewrite(group) => group,
+                Step::PassOver(segment) => {
+                    self.announce(&segment, &mut transactions)?;
+                    transactions.pass_over(segment.next);
+                    filter.tombstones_stay = true;
+                    continue;
+                }
+            };
             if !self.log.config().cleanup_compact {
                 return Err(CompactError::Stopped { partition: self.log.partition().clone() });
             }
             // Each time anew: producers go on meanwhile, and what was their last batch may go.
             filter.producers = self.log.last_of_producers();
             let base = group[0].base;
+            let before = (filter.counts, transactions.clone());
             let finished = self.write_group(&group, &mut filter, &mut transactions, control);
-            let (finished, _first) = finished.inspect_err(|_| discard(self.log, base))?;
+            let (finished, _first) = match finished.inspect_err(|_| discard(self.log, base)) {
+                Ok(finished) => finished,
+                Err(error) => {
+                    damaged.note(self, &group, error)?;
+                    // Again, without the segment that cannot be read.
+                    (filter.counts, transactions) = before;
+                    let from = sized.partition_point(|sized| sized.segment.base < base);
+                    steps = group::steps(&sized[from..], damaged, &limits);
+                    continue;
+                }
+            };
             done.segments_before += group.len();
             done.segments_after += 1;
             done.bytes_before += group.iter().map(|segment| segment.bytes).sum::<u64>();
@@ -106,6 +134,12 @@ impl Pass<'_> {
         done.records_read = filter.counts.records_read;
         done.records_kept = filter.counts.records_kept;
         done.records_without_key = filter.counts.records_without_key;
+        Ok(())
+    }
+
+    fn announce(&self, segment: &SealedSegment, transactions: &mut Transactions) -> Result<(), CompactError> {
+        let aborted = self.log.aborted_transactions(segment.base, segment.next).map_err(CompactError::of_read)?;
+        transactions.announce(aborted);
         Ok(())
     }
 
@@ -133,8 +167,7 @@ impl Pass<'_> {
         let mut first = None;
         transactions.still_aborted.clear();
         for segment in group {
-            let aborted = log.aborted_transactions(segment.base, segment.next).map_err(CompactError::of_read)?;
-            transactions.announce(aborted);
+            self.announce(segment, transactions)?;
             let mut reader = SegmentReader::open(log, segment, 0, self.buffer_bytes())?;
             first.get_or_insert_with(|| reader.file());
             while let Some(batch) = reader.next(log, control)? {

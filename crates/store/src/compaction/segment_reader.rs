@@ -21,6 +21,11 @@ pub(super) struct SegmentReader {
     /// Bytes of the batches that were given.
     used: usize,
     buffer_bytes: usize,
+    segment: SealedSegment,
+    /// The offset after the last batch that was given.
+    expected: Offset,
+    /// Reading stopped before a damaged batch.
+    at_damage: bool,
 }
 
 impl SegmentReader {
@@ -39,6 +44,9 @@ impl SegmentReader {
             bytes: Vec::new(),
             used: 0,
             buffer_bytes: buffer_bytes.max(PEEK_SIZE),
+            segment: *segment,
+            expected: segment.base,
+            at_damage: false,
         })
     }
 
@@ -47,7 +55,8 @@ impl SegmentReader {
         Arc::clone(&self.file)
     }
 
-    /// The next batch, whole and with the right checksum. `Ok(None)`: the segment ends.
+    /// The next batch, whole, with the right checksum, and with offsets that fit between those of its neighbours.
+    /// `Ok(None)`: the segment ends. After [`CompactError::Damaged`], [`SegmentReader::skip_damage`] goes on.
     pub(super) fn next(
         &mut self,
         log: &PartitionLog,
@@ -56,23 +65,62 @@ impl SegmentReader {
         if self.left() == 0 {
             return Ok(None);
         }
+        let size = self.check_next(log, control);
+        self.at_damage = matches!(size, Err(CompactError::Damaged { .. }));
+        let size = size?;
+        let (from, position) = (self.used, self.position());
+        self.used += size;
+        let damaged = |error: FramingError| {
+            let (path, reason) = (self.path.clone(), error.to_string());
+            CompactError::Damaged { path, position, reason }
+        };
+        let batch = BatchView::parse(&self.bytes[from..self.used]).map_err(damaged)?;
+        self.expected = batch.header().next_offset();
+        Ok(Some(batch))
+    }
+
+    /// Goes on behind the damage that the last error told of, if that was of a batch that could not be given. False:
+    /// nothing follows.
+    pub(super) fn skip_damage(&mut self, log: &PartitionLog) -> Result<bool, CompactError> {
+        if std::mem::take(&mut self.at_damage) {
+            let to = log.behind_damage(&self.segment, self.position()).map_err(CompactError::of_read)?;
+            self.start = to.min(self.len);
+            self.bytes.clear();
+            self.used = 0;
+        }
+        Ok(self.left() > 0)
+    }
+
+    /// Gets the next batch into memory, with the beginning of the one behind it. Gives its size.
+    fn check_next(&mut self, log: &PartitionLog, control: &mut dyn CleaningControl) -> Result<usize, CompactError> {
         self.fill(PEEK_SIZE, log, control)?;
         let size = match peek(&self.bytes[self.used..]) {
             Ok(head) => head.size_in_bytes,
             Err(error) => return Err(self.damaged(&error.to_string())),
         };
-        self.fill(size, log, control)?;
-        let (from, position) = (self.used, self.position());
-        self.used += size;
-        let damaged = |reason: String| CompactError::Damaged { path: self.path.clone(), position, reason };
-        let batch = BatchView::parse(&self.bytes[from..]).map_err(|error: FramingError| damaged(error.to_string()))?;
+        let behind = self.left().saturating_sub(size as u64).min(PEEK_SIZE as u64) as usize;
+        self.fill(size + behind, log, control)?;
+        let batch = match BatchView::parse(&self.bytes[self.used..self.used + size]) {
+            Ok(batch) => batch,
+            Err(error) => return Err(self.damaged(&error.to_string())),
+        };
         if !batch.crc_is_valid() {
-            return Err(damaged("the checksum of the batch does not match".to_owned()));
+            return Err(self.damaged("the checksum of the batch does not match"));
         }
-        if batch.header().last_offset_delta < 0 || batch.header().base_offset < Offset::ZERO {
-            return Err(damaged("the offsets of the batch are negative".to_owned()));
+        let header = batch.header();
+        if header.last_offset_delta < 0
+            || header.base_offset < self.expected
+            || header.last_offset() >= self.segment.next
+        {
+            return Err(self.damaged("the offsets of the batch do not fit between those of its neighbours"));
         }
-        Ok(Some(batch))
+        // The rule of readers (`partition_log/damage.rs`): a checksum does not cover the base offset.
+        let behind = peek(&self.bytes[self.used + size..]).ok().map(|head| head.base_offset);
+        let conflict = behind.is_some_and(|behind| behind < header.next_offset() && behind >= self.expected);
+        if conflict && header.base_offset != self.expected {
+            return Err(self.damaged("the offsets of the batch reach into those of the batch behind it"));
+        }
+        Ok(size)
     }
 
     fn position(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use mainstem_record::{BatchView, ControlKind, RecordError};
+use mainstem_record::{BatchHeader, BatchView, ControlKind, RecordError};
 use mainstem_types::{Offset, ProducerId};
 
 use crate::formats::transaction_index::AbortedTransaction;
@@ -12,7 +12,7 @@ use crate::formats::transaction_index::AbortedTransaction;
 const MARKER_BYTES_MAX: usize = 64 << 10;
 
 /// An aborted transaction whose marker was not reached yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Aborting {
     transaction: AbortedTransaction,
     /// A batch of it was there.
@@ -20,7 +20,7 @@ struct Aborting {
 }
 
 /// What is known of transactions at one place of a log, which is gone through from front to back.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Transactions {
     /// By first offset: not begun yet.
     coming: BinaryHeap<Reverse<(Offset, Offset, ProducerId)>>,
@@ -30,6 +30,8 @@ pub(super) struct Transactions {
     committing: HashSet<ProducerId>,
     /// Aborted transactions whose marker and at least one batch were there: they stay in the index.
     pub(super) still_aborted: Vec<AbortedTransaction>,
+    /// A segment before this place was not looked at: no marker is known to have nothing left to end.
+    passed_over: bool,
 }
 
 impl Transactions {
@@ -43,9 +45,18 @@ impl Transactions {
         }
     }
 
+    /// A segment is not looked at. Its transactions were announced.
+    pub(super) fn pass_over(&mut self, next: Offset) {
+        self.begin_up_to(next.plus(-1));
+        self.passed_over = true;
+        // Batches of these may lie in it.
+        self.aborting.values_mut().for_each(|aborting| aborting.seen = true);
+    }
+
     /// Whether a batch can go as a whole: it is aborted, or a marker without remaining records.
     pub(super) fn can_go(&mut self, batch: &BatchView<'_>) -> Result<bool, RecordError> {
         self.begin_up_to(batch.header().last_offset());
+        self.end_before(batch.header());
         if batch.header().attributes.is_control() { self.marker_can_go(batch) } else { Ok(self.is_aborted(batch)) }
     }
 
@@ -53,8 +64,19 @@ impl Transactions {
         while self.coming.peek().is_some_and(|Reverse((first, ..))| *first <= offset) {
             let Some(Reverse(key)) = self.coming.pop() else { return };
             if let Some(transaction) = self.known.remove(&key) {
-                self.aborting.entry(key.2).or_insert(Aborting { transaction, seen: false });
+                let aborting = self.aborting.entry(key.2).or_insert(Aborting { transaction, seen: false });
+                if aborting.transaction.last_offset < transaction.first_offset {
+                    *aborting = Aborting { transaction, seen: false };
+                }
             }
+        }
+    }
+
+    /// The marker of the producer's aborted transaction lies before this batch, in what could not be read.
+    fn end_before(&mut self, header: &BatchHeader) {
+        let ended = |aborting: &Aborting| aborting.transaction.last_offset < header.base_offset;
+        if self.aborting.get(&header.producer_id).is_some_and(ended) {
+            self.aborting.remove(&header.producer_id);
         }
     }
 
@@ -89,9 +111,9 @@ impl Transactions {
                     self.still_aborted.push(transaction);
                     false
                 }
-                _ => true,
+                _ => !self.passed_over,
             },
-            Ok(Some(ControlKind::Commit)) => !self.committing.remove(&producer),
+            Ok(Some(ControlKind::Commit)) => !self.committing.remove(&producer) && !self.passed_over,
             _ => false,
         })
     }

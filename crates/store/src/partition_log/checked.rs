@@ -12,7 +12,7 @@ use super::damage::{self, DamagedArea, SurveyedSegment};
 use super::headers::Step;
 use super::look::{Disk, LogLook};
 use super::span::{Region, Span};
-use super::{PartitionLog, segment_base};
+use super::{PartitionLog, SealedSegment, segment_base};
 use crate::error::ReadError;
 use crate::formats::{names, offset_index};
 use mainstem_journal::Location;
@@ -98,6 +98,39 @@ impl Checked {
 }
 
 impl PartitionLog {
+    /// Where a reader of a sealed segment goes on that met damage at `position`: the end of the segment, or where the
+    /// next batch begins that may be served.
+    pub(crate) fn behind_damage(&self, segment: &SealedSegment, position: u64) -> Result<u64, ReadError> {
+        self.unmixed(|| {
+            let look = self.look(Disk::MayWait);
+            let survey = look.known_survey(segment.base, segment.bytes, segment.next)?;
+            let holding = survey.areas.iter().find(|area| (area.start..area.end).contains(&position));
+            if let Some(area) = holding {
+                return Ok(area.end);
+            }
+            // Its neighbours say where it ends; only its checksum is wrong.
+            let header = look.header_at(segment.base, position)?;
+            Ok(header.map_or(segment.bytes, |header| position + header.size_in_bytes() as u64))
+        })
+    }
+
+    /// The first offset behind the damage that holds `offset`; `offset` itself, if it lies in none.
+    pub(super) fn offset_behind_damage(&self, offset: Offset) -> Result<Offset, ReadError> {
+        self.unmixed(|| {
+            let look = self.look(Disk::MayWait);
+            let (base, next, active_end) = {
+                let state = self.state.lock();
+                let here = state.segments.starting_with(offset);
+                let (base, next) = (here[0].base, here.get(1).map(|next| next.base));
+                (base, next.unwrap_or(state.next_offset), next.is_none().then(|| state.segments.end_position()))
+            };
+            let end = active_end.map_or_else(|| look.segment_len(base), Ok)?;
+            let survey = look.known_survey(base, end, next)?;
+            let holding = survey.areas.iter().find(|area| (area.first..area.next).contains(&offset));
+            Ok(holding.map_or(offset, |area| area.next))
+        })
+    }
+
     fn may_have_gaps(&self) -> bool {
         self.config.load().cleanup_compact || self.state.lock().cleaned_to.is_some()
     }
@@ -142,6 +175,12 @@ impl LogLook<'_> {
         }
         checked.stretches.lock().insert(base, stretch);
         Ok(())
+    }
+
+    /// As [`LogLook::survey`], unless the segment was looked through before.
+    fn known_survey(&self, base: Offset, end: u64, next: Offset) -> Result<Arc<Survey>, ReadError> {
+        let known = self.log.checked.survey(base, self.number);
+        known.map_or_else(|| self.survey(base, end, next), Ok)
     }
 
     /// A read met damage in a segment that ends at `end`, before the offset `next`: looks through all of it, once.

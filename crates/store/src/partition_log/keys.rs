@@ -154,9 +154,15 @@ impl PartitionLog {
         else {
             return Ok(None);
         };
-        if last_batch.0 >= self.log_start() && self.batch_at(last_batch.0)?.map(|(_, crc)| crc) != Some(last_batch.1) {
-            // Cut and written anew, by a power cut or by a Kafka that had the folder meanwhile.
-            return Ok(None);
+        if last_batch.0 >= self.log_start() {
+            let there = match self.batch_at(last_batch.0) {
+                Err(ReadError::Corrupt { .. }) => None,
+                batch => batch?.map(|(_, crc)| crc),
+            };
+            if there != Some(last_batch.1) {
+                // Damaged, or cut and written anew, by a power cut or by a Kafka that had the folder meanwhile.
+                return Ok(None);
+            }
         }
         let index = KeyIndex::open(self.fs(), &folder, SIZE, &files, false);
         let index = index.map_err(|error| self.keys_failed("open", error))?;
@@ -205,7 +211,18 @@ impl PartitionLog {
                 return Ok(());
             }
             let request = ReadRequest { from: open.applied, max_bytes: READ_BYTES, upper, min_one_batch: true };
-            let bytes = self.bytes_of(&self.read(&request)?)?;
+            let bytes = match self.read(&request) {
+                Err(ReadError::Corrupt { .. }) => {
+                    // The records in damage cannot be found; those behind it can.
+                    let behind = self.offset_behind_damage(open.applied)?;
+                    if behind <= open.applied {
+                        return Err(self.corrupt(open.applied, 0));
+                    }
+                    open.applied = behind;
+                    continue;
+                }
+                reading => self.bytes_of(&reading?)?,
+            };
             *bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
             let before = open.applied;
             for view in Batches::new(&bytes).map_while(Result::ok) {
@@ -222,6 +239,10 @@ impl PartitionLog {
         if header.next_offset() <= open.applied {
             return Ok(());
         }
+        if !view.crc_is_valid() {
+            open.applied = header.next_offset();
+            return Ok(());
+        }
         let mut hashes = inspect(view, topic, KeyIndexing::All).keys;
         hashes.sort_unstable();
         hashes.dedup();
@@ -236,11 +257,13 @@ impl PartitionLog {
 
     /// Adds the records of a batch that are asked for, the last one first.
     fn compare(&self, base: Offset, query: &KeyQuery<'_>, found: &mut Vec<FoundByKey>) -> Result<(), ReadError> {
-        let Some((bytes, _)) = self.batch_at(base)? else { return Ok(()) };
-        let Ok(view) = BatchView::parse(&bytes) else { return Ok(()) };
-        if !view.crc_is_valid() {
-            return Err(self.corrupt(base, 0));
-        }
+        let bytes = match self.batch_at(base) {
+            // What is damaged cannot be read; the other records can.
+            Err(ReadError::Corrupt { .. }) => return Ok(()),
+            batch => batch?,
+        };
+        let Some((bytes, _)) = bytes else { return Ok(()) };
+        let Some(view) = BatchView::parse(&bytes).ok().filter(BatchView::crc_is_valid) else { return Ok(()) };
         let (partition, position, log_start) = (self.partition.partition, base.0 as u64, self.log_start());
         let batch = Candidate { view: &view, partition, position, log_start };
         let aborted = |producer, offset: Offset| {

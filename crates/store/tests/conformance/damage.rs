@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use mainstem_env::{CrashPolicy, Fs, MemFs, OpenOptions};
-use mainstem_store::{ReadError, ReadRequest, TopicLog};
-use mainstem_types::{Offset, TimestampMs};
+use mainstem_record::BatchBuilder;
+use mainstem_store::{INDEXED_BYTES_MAX, KeyIndexing, KeyQuery, LogConfig, ReadError, ReadRequest, TopicLog};
+use mainstem_types::{Offset, TimestampMs, TopicId};
 
 use crate::in_every_layout;
 use crate::node::*;
@@ -12,6 +14,7 @@ use crate::node::*;
 in_every_layout! {
     every_record_but_those_of_a_damaged_batch_is_read
     records_before_and_behind_two_damaged_batches_are_read
+    every_record_but_those_of_a_damaged_batch_is_found_by_its_key
     what_is_behind_the_log_start_is_read_although_what_was_deleted_is_damaged
 }
 
@@ -23,6 +26,8 @@ const LENGTH: usize = 10;
 const FORMAT: usize = 16;
 /// Under the batch's own checksum; a reader goes on behind the last offset.
 const LAST_OFFSET_DELTA: usize = 26;
+/// In the record's value.
+const VALUE: usize = 100;
 
 /// Of a record of the partition that is damaged; the other partition has the same values.
 fn time_of(offset: i64) -> i64 {
@@ -121,6 +126,51 @@ fn records_before_and_behind_two_damaged_batches_are_read(layout: Layout) {
         change(&fs, batch_of(&fs, layout, first), LENGTH);
         change(&fs, batch_of(&fs, layout, second), FORMAT);
         check(&Node::start(&fs, layout).logs[0], &[first, second], &format!("{first} and {second}"));
+    }
+}
+
+/// Records that have the key of an offset, in the first partition.
+fn find_key(node: &Node, offset: i64) -> Vec<i64> {
+    let key = key_of(offset);
+    let query = KeyQuery::new(&key, 1000);
+    let found = match node.logs[0].as_partition_log() {
+        Some(log) => vec![log.find_by_key(&query, &mut INDEXED_BYTES_MAX.clone()).unwrap()],
+        None => node.folder.find_by_key(node.topic_id, &query).unwrap(),
+    };
+    assert!(found.iter().all(|part| part.complete), "{offset}");
+    found.iter().flat_map(|part| &part.records).map(|found| found.offset.0).collect()
+}
+
+/// Of one byte.
+fn key_of(offset: i64) -> String {
+    char::from(b'0' + offset as u8).to_string()
+}
+
+fn every_record_but_those_of_a_damaged_batch_is_found_by_its_key(layout: Layout) {
+    let start = |fs: &MemFs, key_indexing| {
+        Node::try_start(fs, layout, TopicId([7; 16]), LogConfig { key_indexing, ..config() }).unwrap()
+    };
+    // The index is there before the damage, or made beside it; a commit log is indexed as it is written.
+    let befores = [KeyIndexing::All, KeyIndexing::None];
+    for before in befores.into_iter().filter(|before| layout.has_own_files() || *before == KeyIndexing::All) {
+        let node = start(&MemFs::new(), before);
+        for offset in 0..RECORDS {
+            let mut builder = BatchBuilder::new();
+            let (key, value) = (key_of(offset), value(offset));
+            builder.append(TimestampMs(time_of(offset)), Some(key.as_bytes()), Some(value.as_bytes()), &[]);
+            node.logs[0].append(&Bytes::from(builder.build().unwrap()), &client()).unwrap();
+        }
+        let folder = node.stop().unwrap();
+        let bytes = [BASE_OFFSET, LENGTH, FORMAT, LAST_OFFSET_DELTA, VALUE];
+        for (victim, byte) in (0..RECORDS - 1).step_by(4).flat_map(|victim| bytes.map(|byte| (victim, byte))) {
+            let fs = folder.crash(CrashPolicy::Everything);
+            change(&fs, batch_of(&fs, layout, victim), byte);
+            let node = start(&fs, KeyIndexing::All);
+            for offset in 0..RECORDS {
+                let expected = if offset == victim { vec![] } else { vec![offset] };
+                assert_eq!(find_key(&node, offset), expected, "byte {byte} of {victim}, indexed before: {before:?}");
+            }
+        }
     }
 }
 

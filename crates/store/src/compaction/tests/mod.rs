@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod crash;
+mod damage;
 mod faults;
 mod folder;
 mod model;

@@ -1,8 +1,7 @@
 //! One rule a test: which records and batches stay.
 
 use super::*;
-use crate::partition_log::tests::{clean, create, create_with, env_on, open};
-use mainstem_env::MemFs;
+use crate::partition_log::tests::{clean, create, open};
 use mainstem_record::Codec;
 
 fn shown(kept: &[(i64, &str, Option<&str>)]) -> Vec<Kept> {
@@ -205,30 +204,4 @@ fn other_policies_and_active_segments_are_left_alone() {
     assert_eq!(log.cleanable(NOW, log.log_end()).unwrap(), None);
     log.set_config(Arc::new(compacted()));
     assert!(!log.cleanable(NOW, log.log_end()).unwrap().unwrap().is_due());
-}
-
-#[test]
-fn a_damaged_batch_leaves_everything_as_it_is() {
-    let fs = MemFs::new();
-    let log = create_with(&env_on(&fs), compacted());
-    put(&log, &[("a", Some("1"))]);
-    put(&log, &[("a", Some("2"))]);
-    seal(&log);
-    checkpoint(&log);
-    let path = log.file(Offset(0), crate::formats::names::LOG);
-    let file = mainstem_env::Fs::open(&fs, &path, &mainstem_env::OpenOptions::read_write()).unwrap();
-    file.write_all_at(b"X", 69).unwrap();
-    let work = log.cleanable(NOW, log.log_end()).unwrap().unwrap();
-    let outcome = log.compact(&work, &LIMITS, NOW, &mut Unthrottled);
-    assert!(matches!(outcome, Err(CompactError::Damaged { position: 0, .. })), "{outcome:?}");
-    assert!(log.failure().is_none());
-    assert_eq!(
-        mainstem_env::Fs::read_dir(&fs, &log.folder())
-            .unwrap()
-            .iter()
-            .filter(|entry| entry.name.to_str().unwrap().contains("cleaned"))
-            .count(),
-        0
-    );
-    put(&log, &[("b", Some("1"))]);
 }
