@@ -1,5 +1,6 @@
 //! What can go wrong, one enum for each operation.
 
+use mainstem_env::{is_disk_full, is_out_of_descriptors};
 use mainstem_record::ValidationError;
 use mainstem_types::{
     LeaderEpoch, Offset, PartitionIndex, Position, ProducerEpoch, ProducerId, TopicId, TopicPartition,
@@ -10,15 +11,30 @@ use std::sync::Arc;
 
 use crate::formats::FormatError;
 
-/// The disk failed under a log. Final for this log until it is opened again: nothing is acknowledged after it.
+/// The disk failed under a log. Final for this log until it is opened again, unless the message says that the log goes
+/// on: nothing is acknowledged after it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{action} {path} failed: {error}; the log accepts no more writes until the next start", path = path.display())]
+#[error("{action} {path} failed: {error}{}", consequence(action, error), path = path.display())]
 pub struct StorageError {
     /// What was attempted, as a verb: "write", "sync", "open".
     pub action: &'static str,
     pub path: PathBuf,
     pub error: Arc<io::Error>,
 }
+
+/// What follows for the log. Want of space or of descriptors ends no log, except where a sync found no space: what was
+/// written before may be lost. Nor does a read.
+fn consequence(action: &str, error: &io::Error) -> &'static str {
+    match action {
+        _ if is_out_of_descriptors(error) => "; the log goes on, and a later attempt may find a file descriptor",
+        "read" | "look keys up in" => "",
+        "sync" => FINAL,
+        _ if is_disk_full(error) => "; the log goes on, and a later attempt may find space",
+        _ => FINAL,
+    }
+}
+
+const FINAL: &str = "; the log accepts no more writes until the next start";
 
 /// Why a batch was not appended. Nothing was written, unless it is `Storage`.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -151,4 +167,29 @@ pub enum LogStartError {
 pub(crate) fn io_error(path: &std::path::Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
     move |error| OpenError::Io { path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_says_whether_the_log_goes_on() {
+        const EMFILE: i32 = 24;
+        let message = |action, error: fn() -> io::Error| {
+            StorageError { action, path: "/data/a-0".into(), error: Arc::new(error()) }.to_string()
+        };
+        let io: fn() -> io::Error = || io::Error::other("broken");
+        let no_space: fn() -> io::Error = || io::ErrorKind::StorageFull.into();
+        let no_descriptor: fn() -> io::Error = || io::Error::from_raw_os_error(EMFILE);
+        for (action, error) in [("write", no_space), ("write", no_descriptor), ("sync", no_descriptor)] {
+            let message = message(action, error);
+            assert!(message.contains("the log goes on") && !message.contains("no more writes"), "{message}");
+        }
+        for (action, error) in [("write", io), ("sync", io), ("sync", no_space), ("trust", io)] {
+            let message = message(action, error);
+            assert!(message.ends_with("the log accepts no more writes until the next start"), "{message}");
+        }
+        assert!(!message("read", io).contains("the log"));
+    }
 }
