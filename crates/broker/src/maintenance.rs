@@ -142,7 +142,7 @@ fn for_each_partition(state: &NodeState, signal: &Signal, work: impl Fn(&Partiti
 
 /// Deletes what waits for it: where the disk is short of space, also files whose delay is not over.
 fn remove_waiting(state: &NodeState, signal: &Signal) {
-    remove_files(state, &Removal { everything: state.space.is_short(), go_on: &|| !signal.is_stopped() });
+    remove_files(state, &Removal { everything: state.space.is_wanted(), go_on: &|| !signal.is_stopped() });
 }
 
 pub(crate) fn remove_files(state: &NodeState, removal: &Removal<'_>) {

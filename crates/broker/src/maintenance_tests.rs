@@ -203,7 +203,11 @@ fn a_stop_does_not_wait_for_deletions_and_the_next_start_finishes_them() {
 
 #[test]
 fn on_a_full_disk_files_do_not_wait_for_their_delay() {
-    let node = Node::start(MemFs::new(), &[("log.initial.task.delay.ms", "1")]);
+    ["-1", "0"].iter().for_each(|reserve| files_go_at_once_on_a_full_disk(reserve));
+}
+
+fn files_go_at_once_on_a_full_disk(reserve: &str) {
+    let node = Node::start(MemFs::new(), &[("log.initial.task.delay.ms", "1"), ("mainstem.disk.reserve", reserve)]);
     let hour = [("file.delete.delay.ms", "3600000"), ("retention.ms", "1000")];
     node.create("gone", 1, &hour);
     node.create("kept", 1, &hour);

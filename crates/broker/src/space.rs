@@ -14,6 +14,8 @@ use mainstem_store::{Origin, StoreEnv};
 
 /// The most that is kept free by default.
 const RESERVE_BYTES_MAX: u64 = 1 << 30;
+/// With less, the disk is full: the next segment or checkpoint may find no room.
+const FULL_BYTES: u64 = 1 << 20;
 /// What file systems give out at once: a small append may take as much of the log, and as much of an index.
 const BLOCK_BYTES: u64 = 4096;
 /// More than any append has: what is counted at once does not overflow.
@@ -36,7 +38,9 @@ struct SpaceAccount {
     env: Arc<StoreEnv>,
     folder: PathBuf,
     short: AtomicBool,
-    /// How often there was space again.
+    /// The last look found less than [`FULL_BYTES`], whatever the reserve is.
+    full: AtomicBool,
+    /// How often one of the two ended.
     recoveries: AtomicU64,
     reserve: AtomicU64,
     /// What the append wanted that made it short, above the reserve.
@@ -67,6 +71,7 @@ impl Space {
             env,
             folder,
             short: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             recoveries: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
             missed: AtomicU64::new(0),
@@ -81,7 +86,12 @@ impl Space {
         self.shared.short.load(Ordering::Relaxed)
     }
 
-    /// How often since the start the broker accepted records again.
+    /// Whether space is needed at once: for clients' writes, or because the disk is full and nothing is reserved.
+    pub fn is_wanted(&self) -> bool {
+        self.is_short() || self.shared.full.load(Ordering::Relaxed)
+    }
+
+    /// How often since the start there was space again.
     pub fn recoveries(&self) -> u64 {
         self.shared.recoveries.load(Ordering::Relaxed)
     }
@@ -137,6 +147,10 @@ impl SpaceAccount {
     /// refused has to fit, so that it does not change every second.
     fn judge(&self, free: u64, written: u64) {
         let reserve = self.reserve.load(Ordering::Relaxed);
+        let full = free < FULL_BYTES;
+        if self.full.swap(full, Ordering::Relaxed) && !full {
+            self.recoveries.fetch_add(1, Ordering::Relaxed);
+        }
         let left = if reserve == 0 { u64::MAX } else { free.saturating_sub(reserve) };
         // As much again may have been reserved since the look began.
         let reservable = if left < AHEAD_FROM_BYTES { 0 } else { left / 4 };

@@ -152,6 +152,10 @@ fn without_a_reserve_nothing_is_short() {
     let space = space_with(&fs, 0);
     space.shared.look().unwrap();
     assert!(!space.is_short() && space.take(1 << 30).is_some());
+    assert!(space.is_wanted(), "by what deletions have left");
+    fs.set_free_space(RESERVE);
+    space.shared.look().unwrap();
+    assert_eq!((space.is_wanted(), space.recoveries()), (false, 1));
 }
 
 #[test]

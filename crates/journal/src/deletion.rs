@@ -2,12 +2,13 @@
 //!
 //! A segment leaves the journal at once; its file is renamed to `<name>.deleted`, and unlinked by
 //! [`Journal::remove_deleted`] or the next [`Journal::open`]. Readers that hold the file can continue to read it.
+//! Where the disk has no room for the longer name, the file is unlinked at once.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_env::is_out_of_descriptors;
+use mainstem_env::{is_disk_full, is_out_of_descriptors};
 
 use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
 use crate::segment::Segment;
@@ -162,8 +163,15 @@ impl Journal {
 
     fn rename_deleted(&self, path: &Path) -> io::Result<()> {
         let deleted = with_suffix(path, DELETED_SUFFIX);
-        self.host.fs.rename(path, &deleted)?;
-        self.state.lock().deleted.push(deleted);
+        match self.host.fs.rename(path, &deleted) {
+            Ok(()) => self.state.lock().deleted.push(deleted),
+            // Only a deletion makes room.
+            Err(error) if is_disk_full(&error) => {
+                let _one = self.unlinking.lock();
+                self.host.fs.remove_file(path)?;
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }

@@ -132,6 +132,18 @@ fn a_rename_that_fails_leaves_the_segments_where_they_are() {
 }
 
 #[test]
+fn a_disk_without_room_for_a_longer_name_is_no_obstacle_to_a_deletion() {
+    let rig = filled(9);
+    let held = rig.journal.slice(Location::new(SegmentBase(0), 0), 300).unwrap();
+    let before = held.read().unwrap();
+    rig.fs.plan_fault(Fault::of(OpKind::Rename, 1).with(FaultAction::NoSpace).and_later());
+    assert_eq!(rig.journal.delete_before(SegmentBase(6)).unwrap().bases, [SegmentBase(0), SegmentBase(3)]);
+    assert!(rig.fs.faults_met() == 2 && !rig.fs.exists(&Path::new(DIR).join("00000000000000000000.log")).unwrap());
+    assert_eq!(rig.journal.remove_deleted().unwrap(), 0);
+    assert_eq!(held.read().unwrap(), before);
+}
+
+#[test]
 fn appenders_and_deletions_never_disturb_readers() {
     let fs = MemFs::new();
     let journal = empty(&fs);

@@ -12,6 +12,7 @@ use crate::formats::time_index::TimeIndexEntry;
 use crate::log_types::RetentionOutcome;
 use crate::removal::Removal;
 use crate::views::index_file;
+use mainstem_env::is_disk_full;
 use mainstem_journal::DeleteError;
 use mainstem_types::{Offset, TimestampMs};
 
@@ -164,6 +165,8 @@ impl PartitionLog {
                 match self.fs().rename(&path, &deleted) {
                     Ok(()) => files.push(deleted),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    // No room for the longer name. An index that stays is removed by the next open.
+                    Err(error) if is_disk_full(&error) => _ = self.fs().remove_file(&path),
                     // An index without a segment is removed by the next open.
                     Err(error) => {
                         tracing::warn!(partition = %self.partition, "cannot rename {}: {error}", path.display())

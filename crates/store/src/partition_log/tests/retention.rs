@@ -1,6 +1,7 @@
 use super::*;
 use crate::formats::epoch_checkpoint;
 use crate::formats::epoch_checkpoint::FILE_NAME as EPOCH_FILE;
+use mainstem_env::{Fault, FaultAction, OpKind};
 
 #[test]
 fn by_size_whole_segments_go_and_the_active_one_stays() {
@@ -17,6 +18,25 @@ fn by_size_whole_segments_go_and_the_active_one_stays() {
     log.close().unwrap();
     let (again, _) = open(&fs, clean(), small());
     expect_filled(&again, log.log_start().0..60);
+}
+
+#[test]
+fn segments_go_although_the_disk_has_no_room_for_longer_names() {
+    let (fs, log) = create(LogConfig { file_delete_delay_ms: 3_600_000, ..small() });
+    fill(&log, 60);
+    log.set_config(Arc::new(LogConfig { retention_bytes: 1500, ..small() }));
+    fs.plan_fault(Fault::of(OpKind::Rename, 1).with(FaultAction::NoSpace).on("/0").and_later());
+    let outcome = log.retention_pass(NOW, Offset(60)).unwrap();
+    assert!(outcome.segments_removed > 0 && fs.faults_met() > 0, "{outcome:?}");
+    let first = format!("{:020}", outcome.log_start.0);
+    for file in fs.read_dir(Path::new(FOLDER)).unwrap() {
+        let name = file.name.to_string_lossy().into_owned();
+        assert!(!name.starts_with('0') || (name >= first && !name.ends_with(".deleted")), "{name}");
+    }
+    fs.clear_faults();
+    log.close().unwrap();
+    let (again, _) = open(&fs, clean(), small());
+    expect_filled(&again, outcome.log_start.0..60);
 }
 
 #[test]
