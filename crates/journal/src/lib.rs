@@ -83,6 +83,7 @@ mod open_files;
 mod options;
 mod read;
 mod recovery;
+mod rename;
 mod replace;
 mod scan;
 mod segment;

@@ -65,6 +65,16 @@ impl PartitionLog {
     ///
     /// The first must not begin below the log end, and offsets and epochs must ascend. Gaps are allowed (compaction).
     pub fn append_stamped(&self, batches: &Bytes, now: TimestampMs) -> Result<Appended, AppendError> {
+        self.append_as_they_are(batches, now, false)
+    }
+
+    /// As [`PartitionLog::append_stamped`]. `from_below`: the log start of an empty log may lie in the first batch.
+    pub(super) fn append_as_they_are(
+        &self,
+        batches: &Bytes,
+        now: TimestampMs,
+        from_below: bool,
+    ) -> Result<Appended, AppendError> {
         let config = self.config.load();
         let mut parts = Vec::new();
         for view in Batches::new(batches) {
@@ -81,7 +91,12 @@ impl PartitionLog {
         let _order = self.appending.lock();
         let mut state = self.state.lock();
         self.check_open(&state)?;
-        self.check_stamped(&state, parts.iter().map(|(header, _)| header))?;
+        let from_below = from_below && state.may_begin_with(&first);
+        let expected = if from_below { first.base_offset } else { state.next_offset };
+        self.check_stamped(&state, expected, parts.iter().map(|(header, _)| header))?;
+        if from_below {
+            self.begin_below(&mut state, first.base_offset).map_err(|error| self.refuse(error, batches.len()))?;
+        }
         self.roll_if_needed(
             &mut state,
             &config,
@@ -111,9 +126,9 @@ impl PartitionLog {
     fn check_stamped<'a>(
         &self,
         state: &LogState,
+        mut expected: Offset,
         headers: impl Iterator<Item = &'a BatchHeader>,
     ) -> Result<(), AppendError> {
-        let mut expected = state.next_offset;
         let mut epoch = state.epochs.latest().map_or(LeaderEpoch::NONE, |latest| latest.epoch);
         for header in headers {
             if header.base_offset < expected || header.last_offset_delta < 0 || header.leader_epoch < epoch {

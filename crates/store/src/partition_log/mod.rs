@@ -20,6 +20,7 @@
 
 pub(crate) mod active_index;
 mod append;
+mod begin_below;
 mod checked;
 mod damage;
 mod deleted_files;

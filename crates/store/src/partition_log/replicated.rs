@@ -11,7 +11,8 @@ impl PartitionLog {
     /// Appends what a leader answered to a fetch from the log end. Gives the new log end.
     ///
     /// Checked: framing, checksums, and that offsets and epochs continue this log. Epochs, producers and transactions
-    /// follow the batches; nothing is stamped or compressed again, and no limit of the topic applies. Left out are a
+    /// follow the batches; nothing is stamped or compressed again, and no limit of the topic applies. The first batch of
+    /// an empty log may begin below the log start and hold it: the log start stays where it is. Left out are a
     /// batch at the end that the answer has only a part of, and everything from the first batch on whose epoch is later
     /// than `asked`: that leader had lost its role (KAFKA-18723).
     pub fn append_replicated(
@@ -31,6 +32,6 @@ impl PartitionLog {
         if whole == 0 {
             return Ok(self.log_end());
         }
-        self.append_stamped(&batches.slice(..whole), now).map(|appended| appended.next_offset())
+        self.append_as_they_are(&batches.slice(..whole), now, true).map(|appended| appended.next_offset())
     }
 }

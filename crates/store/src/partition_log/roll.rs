@@ -53,7 +53,7 @@ impl PartitionLog {
     }
 
     /// For want of space or descriptors the batch is refused, and the log goes on; every other error is final.
-    fn refuse(&self, error: StorageError, size: usize) -> AppendError {
+    pub(super) fn refuse(&self, error: StorageError, size: usize) -> AppendError {
         if is_disk_full(&error.error) {
             return AppendError::DiskFull { partition: self.partition.clone(), bytes: size as u64 };
         }
@@ -140,7 +140,7 @@ impl PartitionLog {
         self.create_index_files(base)
     }
 
-    fn roll_failed(&self, error: RollError) -> StorageError {
+    pub(super) fn roll_failed(&self, error: RollError) -> StorageError {
         match error {
             RollError::Failed(failure) => durability::storage_error(&failure),
             RollError::Create { path, source } => StorageError { action: "create", path, error: source },

@@ -122,6 +122,14 @@ impl Segments {
         self.forget_positions();
     }
 
+    /// The only segment, which is empty, gets another base.
+    pub(super) fn rename_empty(&mut self, base: Offset) {
+        let jitter_ms = self.active.jitter_ms;
+        self.active = ActiveIndex::new(base);
+        self.active.jitter_ms = jitter_ms;
+        self.drop_sealed();
+    }
+
     /// These segments are deleted.
     pub(super) fn remove(&mut self, bases: &[Offset]) {
         self.list.retain(|segment| !bases.contains(&segment.base));

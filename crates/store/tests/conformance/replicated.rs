@@ -17,6 +17,7 @@ use crate::node::*;
 in_every_layout! {
     a_follower_is_what_its_leader_is
     a_follower_that_begins_late_begins_where_its_leader_does
+    a_follower_s_first_batch_may_begin_below_the_log_start
     what_does_not_continue_the_log_is_refused
     what_a_later_leader_wrote_is_left_out
     two_leaders_logs_part_where_their_epochs_do
@@ -238,6 +239,60 @@ fn a_follower_that_begins_late_begins_where_its_leader_does(layout: Layout) {
     drop(follower);
     let follower = Node::start(&fs, layout);
     assert_eq!(ends, follower.logs.iter().map(|log| (log.log_start(), log.log_end())).collect::<Vec<_>>());
+}
+
+/// The leader deleted records up to the middle of a batch, and the files before it.
+fn a_follower_s_first_batch_may_begin_below_the_log_start(layout: Layout) {
+    const START: Offset = Offset(53);
+    let (leader, follower) = pair(layout);
+    for n in 0..20 {
+        let values: Vec<_> = (n * 5..n * 5 + 5).map(value).collect();
+        let values: Vec<_> = values.iter().map(String::as_str).collect();
+        leader.logs[0].append(&batch_at(NOW.0 + n, &values), &leader_of(2)).unwrap();
+    }
+    leader.logs[0].raise_log_start(START, Offset(100)).unwrap();
+    leader.retention(NOW).unwrap();
+    for (ours, theirs) in units(&follower).iter().zip(units(&leader)).filter(|(_, theirs)| theirs.end() > 0) {
+        let mut at = match (ours, &theirs) {
+            (Unit::Log(log), _) => {
+                with_folder(log).unwrap().restart_at(START).unwrap();
+                START.0 as u64
+            }
+            (Unit::Group(ours), Unit::Group(theirs)) => {
+                let dir = theirs.folder().join("commitlog");
+                let first = leader.fs.read_dir(&dir).unwrap()[0].name.to_str().unwrap().parse().unwrap();
+                if first > 0 {
+                    ours.restart_at(Position(first)).unwrap();
+                }
+                first
+            }
+            _ => unreachable!("two nodes of one layout"),
+        };
+        while at < theirs.end() {
+            at = ours.append(at, &theirs.read(at), ANY).unwrap();
+        }
+    }
+    // In a group the log start comes with the leader's next answer.
+    if !layout.has_own_files() {
+        follower.logs[0].raise_log_start(START, Offset(100)).unwrap();
+    }
+    let check = |follower: &Node, what: &str| {
+        let (ours, theirs) = (&follower.logs[0], &leader.logs[0]);
+        assert_eq!((ours.log_start(), ours.log_end()), (START, Offset(100)), "{what}");
+        assert_eq!(read(ours, START.0, i64::MAX, 1 << 20), read(theirs, START.0, i64::MAX, 1 << 20), "{what}");
+        let epoch = LeaderEpoch(2);
+        assert_eq!(ours.end_offset_for_epoch(epoch), theirs.end_offset_for_epoch(epoch), "{what}");
+    };
+    check(&follower, "as it was copied");
+    follower.logs[0].flush_blocking().unwrap();
+    follower.checkpoint().unwrap();
+    let once = follower.fs.crash(CrashPolicy::Nothing);
+    drop(follower);
+    check(&Node::start(&once, layout), "after a power cut");
+    let twice = Node::start(&once.crash(CrashPolicy::Nothing), layout);
+    check(&twice, "after a second one");
+    fill(&twice.logs[0], 3);
+    assert_eq!(twice.logs[0].log_end(), Offset(103));
 }
 
 fn what_does_not_continue_the_log_is_refused(layout: Layout) {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::error::AppendError;
+use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
 use proptest::prelude::*;
 
 proptest! {
@@ -90,4 +92,93 @@ fn what_lies_below_a_cut_is_still_synced_and_acknowledged() {
         assert_eq!((log.ends().acknowledged, log.log_end()), (Offset(12), Offset(12)));
         assert_eq!(told.lock().last(), Some(&Offset(12)));
     }
+}
+
+/// Ten records from offset 10 on, as a leader has them.
+fn leader_s_batch() -> Bytes {
+    let (_, leader) = create(small());
+    fill(&leader, 10);
+    put(&leader, &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+    let request = ReadRequest { from: Offset(10), max_bytes: 1, upper: Offset(20), min_one_batch: true };
+    bytes_of(&leader.read(&request).unwrap()).into()
+}
+
+/// A log that begins at an offset inside of that batch.
+fn begins_inside() -> (MemFs, PartitionLog) {
+    let (fs, log) = create(small());
+    log.restart_at(Offset(15)).unwrap();
+    (fs, log)
+}
+
+#[test]
+fn a_crash_at_every_step_of_a_first_batch_below_the_log_start_leaves_it_or_an_empty_log() {
+    let batch = leader_s_batch();
+    for step in 0.. {
+        let (fs, log) = begins_inside();
+        fs.stop_after(step);
+        let appended = log.append_replicated(&batch, LeaderEpoch(0), NOW);
+        let durable = appended.is_ok() && log.flush_blocking().is_ok();
+        assert!(appended.is_err() || (log.log_start(), log.log_end()) == (Offset(15), Offset(20)));
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything, CrashPolicy::Torn(step)] {
+            for log_start in [None, Some(Offset(15))] {
+                let facts = OpenFacts { recovery_point: Some(Offset(15)), log_start, ..OpenFacts::default() };
+                let mut fs = fs.crash(policy);
+                for crash in 0..2 {
+                    let (log, _) = open(&fs, facts, small());
+                    let found: Vec<_> = all_records(&log).into_iter().map(|(offset, _)| offset).collect();
+                    let whole: Vec<_> = (log.log_start().0..20).collect();
+                    let what = format!("step {step}, {policy:?}, {log_start:?}, crash {crash}: {found:?}");
+                    assert!(found == whole || (!durable && found.is_empty()), "{what}");
+                    assert!(found.is_empty() || log_start.is_none_or(|start| log.log_start() == start), "{what}");
+                    // The follower goes on.
+                    if found.is_empty() && log.log_start() == Offset(15) {
+                        log.append_replicated(&batch, LeaderEpoch(0), NOW).unwrap();
+                    }
+                    fs = fs.crash(policy);
+                }
+            }
+        }
+        if durable {
+            assert!(step > 3, "{step}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_first_batch_below_the_log_start_is_refused_whole_without_a_descriptor_or_if_it_does_not_hold_it() {
+    let batch = leader_s_batch();
+    let mut refused = 0;
+    for nth in 1.. {
+        let (fs, log) = begins_inside();
+        log.close().unwrap();
+        let (log, _) = open(&fs, OpenFacts { log_start: Some(Offset(15)), ..clean() }, small());
+        fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor));
+        let appended = log.append_replicated(&batch, LeaderEpoch(0), NOW);
+        let met = fs.faults_met() > 0;
+        fs.clear_faults();
+        assert!(log.failure().is_none(), "open {nth}: {:?}", log.failure());
+        if appended.is_err() {
+            refused += 1;
+            assert_eq!((log.log_start(), log.log_end()), (Offset(15), Offset(15)));
+            log.append_replicated(&batch, LeaderEpoch(0), NOW).unwrap();
+        }
+        assert_eq!((log.log_start(), log.log_end()), (Offset(15), Offset(20)));
+        assert_eq!(all_records(&log).len(), 5);
+        if !met {
+            break;
+        }
+    }
+    assert!(refused > 0);
+    // The log start is behind it, or there are records.
+    for start in [20, 30] {
+        let (_, log) = create(small());
+        log.restart_at(Offset(start)).unwrap();
+        assert!(matches!(log.append_replicated(&batch, LeaderEpoch(0), NOW), Err(AppendError::NotNext { .. })));
+        assert_eq!((log.log_start(), log.log_end()), (Offset(start), Offset(start)));
+    }
+    let (_, log) = create(small());
+    fill(&log, 15);
+    log.raise_log_start(Offset(15), Offset(15)).unwrap();
+    assert!(matches!(log.append_replicated(&batch, LeaderEpoch(0), NOW), Err(AppendError::NotNext { .. })));
 }
