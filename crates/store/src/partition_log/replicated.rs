@@ -11,10 +11,10 @@ impl PartitionLog {
     /// Appends what a leader answered to a fetch from the log end. Gives the new log end.
     ///
     /// Checked: framing, checksums, and that offsets and epochs continue this log. Epochs, producers and transactions
-    /// follow the batches; nothing is stamped or compressed again, and no limit of the topic applies. The first batch of
-    /// an empty log may begin below the log start and hold it: the log start stays where it is. Left out are a
-    /// batch at the end that the answer has only a part of, and everything from the first batch on whose epoch is later
-    /// than `asked`: that leader had lost its role (KAFKA-18723).
+    /// follow the batches; nothing is stamped or compressed again, and no limit of the topic applies. The first batch
+    /// of an empty log may begin below the log start and hold it: the log start stays where it is. Left out are a batch
+    /// at the end that the answer has only a part of, and everything from the first batch on whose epoch is later than
+    /// `asked`: that leader had lost its role (KAFKA-18723).
     pub fn append_replicated(
         &self,
         batches: &Bytes,
