@@ -27,6 +27,7 @@ pub enum Fact {
         partition: TopicPartition,
         end: Offset,
         known: Offset,
+        log: Vec<BatchFact>,
     },
     /// A batch is in the log of a node, at its end.
     Stored {

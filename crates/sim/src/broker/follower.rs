@@ -54,6 +54,7 @@ impl Process {
             offset,
             last_fetched_epoch: replica.log.latest_epoch().map_or(LeaderEpoch::NONE, |entry| entry.epoch),
         };
+        replica.told = offset;
         replica.in_flight = Some(InFlight { number: self.fetches, offset, sent_ms: now_ms });
         out.send(Address::Broker(replica.leader), Message::Fetch(request));
     }
@@ -117,7 +118,9 @@ impl Process {
 
     fn truncate(&mut self, partition: &TopicPartition, to: Offset, out: &mut Out) -> Checked {
         let Some(replica) = self.replicas.get_mut(partition) else { return Ok(()) };
+        replica.cutting_to = Some(to);
         let end = replica.log.truncate_to(to).map_err(failed("truncate a log"))?;
+        (replica.cutting_to, replica.told) = (None, replica.told.min(end));
         replica.apply(Event::LocalTruncated(end))?;
         replica.stated = replica.stated.min(end);
         out.notes.push(format!("{partition}: cut to {end}"));
@@ -128,7 +131,9 @@ impl Process {
 
     fn begin_anew(&mut self, partition: &TopicPartition, at: Offset, out: &mut Out) -> Checked {
         let Some(replica) = self.replicas.get_mut(partition) else { return Ok(()) };
+        replica.cutting_to = Some(Offset::ZERO);
         replica.log.restart_at(at).map_err(failed("begin a log anew"))?;
+        (replica.cutting_to, replica.told) = (None, Offset::ZERO);
         let epoch = replica.leader_epoch;
         replica.note_ends()?;
         replica.apply(Event::LeaderCommitted { epoch, high_watermark: at })?;

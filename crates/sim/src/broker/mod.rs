@@ -165,11 +165,7 @@ impl Broker {
     pub fn crash(&mut self, seed: u64) {
         if let Some(process) = self.process.take() {
             for (partition, replica) in &process.replicas {
-                let end = match self.settings.durability {
-                    Durability::Disk => replica.log.durable_end(),
-                    _ => replica.log.log_end(),
-                };
-                self.promised.insert(partition.clone(), end);
+                self.promised.insert(partition.clone(), replica.promised());
             }
         }
         let policy = match self.settings.durability {

@@ -77,6 +77,10 @@ pub struct Replica {
     pub(crate) set: ReplicaSet,
     /// Up to here the batches were stated as committed by this process.
     pub(crate) stated: Offset,
+    /// A fetch said that everything below is here, to survive a power cut.
+    pub(crate) told: Offset,
+    /// A cut is under way: a process that dies in it keeps what lies below.
+    pub(crate) cutting_to: Option<Offset>,
     pub(crate) followers: BTreeMap<i32, FollowerState>,
     pub(crate) pending: Option<PendingSet>,
     pub(crate) waiting: Vec<Waiting>,
@@ -87,6 +91,15 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// What the log has to have when it is opened again.
+    pub(super) fn promised(&self) -> Offset {
+        let end = match self.settings.durability {
+            Durability::Disk => self.log.durable_end().max(self.told),
+            _ => self.log.log_end(),
+        };
+        self.cutting_to.map_or(end, |to| end.min(to))
+    }
+
     pub fn is_leader(&self) -> bool {
         self.set.is_leader()
     }
@@ -171,7 +184,8 @@ impl Process {
         let log = stored::open(&self.env, partition, topic_id, self.settings.durability)?;
         let known = self.promised.remove(partition).unwrap_or(Offset::ZERO);
         let (node, end) = (self.id, log.log_end());
-        out.facts.push(Fact::Recovered { node, partition: partition.clone(), end, known });
+        let batches = stored::facts_between(&log, log.log_start(), end)?;
+        out.facts.push(Fact::Recovered { node, partition: partition.clone(), end, known, log: batches });
         let checkpointed = self.checkpointed.get(partition).copied().unwrap_or(Offset::ZERO);
         let state = ReplicaSetState {
             local: NodeId(node),
@@ -193,6 +207,8 @@ impl Process {
             in_sync: Vec::new(),
             set,
             stated: log.log_start(),
+            told: Offset::ZERO,
+            cutting_to: None,
             log,
             followers: BTreeMap::new(),
             pending: None,

@@ -1,6 +1,5 @@
 //! What was committed once stays what it is: on every node, at the same offset, for ever; and no batch of an
-//! idempotent
-//! producer is committed twice.
+//! idempotent producer is committed twice.
 
 use std::collections::BTreeMap;
 

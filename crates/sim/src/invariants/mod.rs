@@ -5,6 +5,7 @@ mod client_watermark;
 mod committed;
 mod group_generations;
 mod group_offsets;
+mod in_sync_set;
 mod live_is_replay;
 mod log_matching;
 mod metadata_replay;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(committed::Committed::default()),
         Box::new(group_generations::GroupGenerations::default()),
         Box::new(group_offsets::GroupOffsets::default()),
+        Box::new(in_sync_set::InSyncSet::default()),
         Box::new(live_is_replay::LiveIsReplay),
         Box::new(log_matching::LogMatching::default()),
         Box::new(metadata_replay::MetadataReplay::default()),

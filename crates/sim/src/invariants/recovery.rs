@@ -14,7 +14,7 @@ impl Invariant for Recovery {
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
         match fact {
-            Fact::Recovered { node, partition, end, known } if end < known => {
+            Fact::Recovered { node, partition, end, known, .. } if end < known => {
                 Err(format!("{partition}: broker {node} finds its log up to {end}, it had promised {known}"))
             }
             _ => Ok(()),
