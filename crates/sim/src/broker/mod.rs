@@ -237,10 +237,8 @@ impl Process {
         };
         let high_watermark = replica.high_watermark();
         let (log_start, wanted) = (replica.log.log_start(), high_watermark.plus(-3));
-        // At a batch: what a follower makes of a log that begins inside one is not decided here.
-        let batches = stored::facts_between(&replica.log, log_start, high_watermark)?;
-        let to = batches.iter().map(|batch| batch.base).take_while(|base| *base <= wanted).last();
-        replica.raise_log_start(to.unwrap_or(log_start).max(log_start), wall)?;
+        // Often inside a batch.
+        replica.raise_log_start(wanted.max(log_start), wall)?;
         out.notes.push(format!("{partition} begins at {} now", replica.log.log_start()));
         self.state_positions(partition, out);
         Ok(())
