@@ -31,8 +31,8 @@ impl GroupShard {
         Ok(listed.filter(|g| asked(states, g.state.name()) && asked(types, g.group_type.name())).collect())
     }
 
-    /// Deletes an empty group with its offsets. The outcomes are to be handled in their order; the answer is in the
-    /// last, and if one before it cannot be appended, the last one has failed as well.
+    /// Deletes an empty group with its offsets. Handle the outcomes in their order: the answer is in the last one. If
+    /// an earlier outcome cannot be appended, the last one has failed as well.
     pub fn delete_group(&self, token: ReplyToken, group_id: &str) -> Vec<CoordinatorOutcome> {
         let found = self.check_loaded().and_then(|()| match self.group(group_id) {
             None => Err(GroupError::GroupIdNotFound),

@@ -25,17 +25,19 @@
 //! }
 //! ```
 //!
-//! Timers: before each operation and each read, call [`GroupShard::poll_timer`] with the operation's own `now` until it
-//! gives `None`, each outcome through the loop above: every caller sees what was due. After each call look
-//! at [`GroupShard::next_deadline`], and do the same when that moment has come. Reads ([`GroupShard::offset_fetch`],
-//! [`GroupShard::describe_group`], [`GroupShard::list_groups`]) answer at once from applied state; a caller that must
-//! not show what a crash could still take away waits until [`GroupShard::applied`] is committed.
+//! Timers: before each operation and each read, call [`GroupShard::poll_timer`] with the operation's own `now` until
+//! it gives `None`, each outcome through the loop above. So every caller sees the effect of due timers. After each
+//! call look at [`GroupShard::next_deadline`], and do the same when that moment has come.
+//!
+//! Reads ([`GroupShard::offset_fetch`], [`GroupShard::describe_group`], [`GroupShard::list_groups`]) answer at once
+//! from applied state. A crash could still take that away: a caller that must not show such state waits until
+//! [`GroupShard::applied`] is committed.
 //!
 //! A record that was appended but will never be committed (the log died) ends the shard: [`GroupShard::unload`].
 //!
-//! The rules are those of Kafka 4.4's group coordinator for classic groups. Records of group kinds that are not
-//! implemented (KIP-848 consumer groups, share groups, streams groups) are kept by key: such a group is listed with its
-//! type, its offsets are served, and it may be taken over by classic members once it is empty.
+//! Classic groups follow the rules of Kafka 4.4's group coordinator. The shard keeps records of group kinds that are
+//! not implemented (KIP-848 consumer groups, share groups, streams groups) by key. Such a group is listed with its
+//! type, and its offsets are served. Classic members may take it over once it is empty.
 
 mod admin;
 mod classic;

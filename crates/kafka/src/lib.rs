@@ -1,7 +1,10 @@
 //! The Kafka door: decodes a request, calls the broker, encodes the answer. One file an api, one registry.
 //!
-//! Guarantees: what [`registry::APIS`] lists is what ApiVersions advertises and what is answered; a request that cannot
-//! be read ends its connection and touches nothing; no type of the wire reaches the broker.
+//! Guarantees:
+//!
+//! - ApiVersions advertises the APIs and versions of [`registry::APIS`], and each of them is answered.
+//! - A request that cannot be read ends its connection and changes nothing.
+//! - No type of the wire reaches the broker.
 
 pub mod api;
 mod authorized;

@@ -109,7 +109,7 @@ impl Loggers {
     }
 }
 
-/// That of the longest name above, else that of `root`.
+/// The level of the longest name above, else the level of `root`.
 fn level_of(own: &BTreeMap<String, &'static str>, name: &str) -> &'static str {
     let mut part = name;
     loop {

@@ -50,7 +50,7 @@ impl Terms {
     }
 }
 
-/// The place of a batch in the response: that of its topic, and of its partition in there.
+/// The place of a batch in the response: its topic's place, and its partition's place in the topic.
 pub(crate) type Place = (usize, usize);
 
 /// The batches of a request, appended from the first to the last, and the response as it grows.
@@ -71,7 +71,7 @@ pub(crate) struct Answers {
 type Refusal = (ErrorCode, Option<String>);
 
 impl Batches {
-    /// Appends what is little work; the rest is for [`Batches::go_on`].
+    /// Appends the batches that are little work. [`Batches::go_on`] appends the rest.
     pub fn start(broker: &Arc<Broker>, request: &Request, message: &ProduceRequest<'_>, terms: Terms) -> Batches {
         let count: usize = message.topic_data.iter().map(|topic| topic.partition_data.len()).sum();
         let mut response = ProduceResponse::default();
@@ -246,7 +246,7 @@ fn tells_log_start(error: &AppendError) -> bool {
     }
 }
 
-/// Whether the batch says that it belongs to a transaction. What is no batch is refused by the log, with its reason.
+/// Whether the batch says that it belongs to a transaction. The log refuses bytes that are no batch, and says why.
 fn is_transactional(batch: &[u8]) -> bool {
     has_transactional_bit(batch)
         && BatchView::parse(batch).is_ok_and(|view| view.header().attributes.is_transactional())

@@ -23,7 +23,7 @@ const HTTP_ANSWER: &[u8] =
 This port speaks Kafka's protocol, not HTTP.\n";
 
 impl Stranger {
-    /// Who begins with these bytes, which as the length of a frame are too much.
+    /// The protocol that begins with these bytes. As the length of a frame they are too much.
     pub fn of(prefix: [u8; BEGINNING_BYTES]) -> Option<Stranger> {
         match prefix {
             http if METHODS.contains(&&http) => Some(Stranger::Http),
@@ -32,7 +32,7 @@ impl Stranger {
         }
     }
 
-    /// Says what is wrong in the stranger's own language, if we know a word of it.
+    /// An answer in the client's own protocol, for the protocols that have a short one.
     pub fn answer(self) -> &'static [u8] {
         match self {
             Stranger::Http => HTTP_ANSWER,

@@ -126,7 +126,7 @@ impl TestDoor {
         }
     }
 
-    /// What was changed is in effect when the answer comes; a peer may need a moment longer.
+    /// A change is in effect when the answer comes. A peer may need a moment longer.
     pub fn settle(&self) {
         if self.is_peer() {
             std::thread::sleep(std::time::Duration::from_millis(1000));
@@ -295,7 +295,7 @@ impl TestDoor {
     pub fn try_call<'q, Q: Message<'q>, R: Message<'static>>(&self, version: i16, request: &Q) -> Result<R, Close> {
         let encoded = encode_request(version, 7, Some("test"), request).unwrap();
         let response = self.exchange(encoded.bytes.slice(4..))?.expect("a response");
-        // Leaked, so that what is decoded may borrow from it: tests are short.
+        // Leaked, so that the decoded message may borrow from it. Tests are short.
         let bytes: &'static [u8] = Box::leak(response.into_boxed_slice());
         let mut reader = Reader::new(bytes);
         let header_version = response_header_version(Q::API_KEY.unwrap(), version).unwrap();

@@ -27,7 +27,7 @@ impl Context<'_> {
         self.reply(token, Reply::Sync(Err(error)));
     }
 
-    /// Answers whatever the member has parked; for a member that is about to go.
+    /// Answers the member's parked requests, because the member is about to go.
     pub(crate) fn refuse_parked(&mut self, member: &mut Member, error: &GroupError) {
         if let Some(token) = member.awaiting_join.take() {
             self.refuse_join(token, error.clone());

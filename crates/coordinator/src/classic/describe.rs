@@ -35,7 +35,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Who may commit offsets: members of the current generation, and anybody while the group is empty.
+    /// Members of the current generation may commit offsets, and anybody while the group is empty.
     pub(crate) fn validate_commit(&self, request: &OffsetCommitRequest<'_>) -> Result<(), GroupError> {
         let empty = self.state() == GroupState::Empty;
         if request.generation < 0 && empty {

@@ -173,7 +173,7 @@ impl ClassicGroup {
         matches!(self.state, GroupState::Stable | GroupState::CompletingRebalance | GroupState::Empty)
     }
 
-    /// True while the members are those of no record: they join, or wait for their assignments.
+    /// True while no record has these members: they join, or wait for their assignments.
     pub(crate) fn is_between_generations(&self) -> bool {
         matches!(self.state, GroupState::PreparingRebalance | GroupState::CompletingRebalance)
     }

@@ -29,7 +29,8 @@ impl ClassicGroup {
         }
     }
 
-    /// While members join, those waiting count, so that of too many the last ones are refused; afterwards the members.
+    /// While members join, the waiting ones count, so that the last of too many are refused. Afterwards all members
+    /// count.
     fn accepts_joining(&self, member_id: &str, max_group_size: usize) -> bool {
         let member = self.members.get(member_id);
         match self.state() {

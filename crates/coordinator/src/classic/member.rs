@@ -53,7 +53,7 @@ pub(crate) fn copy_protocols(protocols: &[JoinProtocol<'_>]) -> Vec<Protocol> {
     protocols.iter().filter(|p| seen.insert(p.name)).map(|p| (p.name.into(), p.metadata.into())).collect()
 }
 
-/// Counts over all members of a group, so that a join costs the same whatever the group's size.
+/// Counts over all members of a group, so that a join costs the same in small and large groups.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemberCounts {
     offering: HashMap<Arc<str>, usize>,

@@ -62,7 +62,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Completes the join phase if everybody is there; never that of an initial rebalance, which waits for its timer.
+    /// Completes the join phase if all members are there. An initial rebalance always waits for its timer.
     pub(crate) fn maybe_complete_join(&mut self, ctx: &mut Context<'_>) {
         let preparing = self.state() == GroupState::PreparingRebalance;
         if preparing && !self.is_initial_rebalance() && self.has_all_members_joined() {

@@ -71,7 +71,7 @@ impl ClassicGroup {
         for member in self.members.values_mut() {
             member.assignment = assignments.get(&*member.id).map(|bytes| Blob::from(*bytes)).unwrap_or_default();
         }
-        // The stamp in the record is the one of the state it is written in, as in Kafka.
+        // The record's timestamp is that of the state in which it is written, as in Kafka.
         ctx.outcome.records.push(OffsetsRecord::group_metadata(&self.id, Some(self.to_metadata())));
         self.transition_to(GroupState::Stable, ctx.now.wall);
         self.propagate_assignment(ctx, None);

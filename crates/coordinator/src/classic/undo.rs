@@ -1,5 +1,5 @@
-//! What happens to the live part of a group whose record could not be appended: what is stored has not changed. The
-//! answers of the outcome fail as well, see `Reply::after`.
+//! Takes back the change of a group's live state when its record could not be appended. The stored state has not
+//! changed. The answers of the outcome fail as well, see `Reply::after`.
 
 use std::sync::Arc;
 

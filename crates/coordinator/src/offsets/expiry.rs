@@ -1,7 +1,7 @@
 //! Expiry of offsets, and of groups that have nothing left.
 //!
-//! The retention (`offsets.retention.minutes`) counts from the moment the group became empty, not from the commit:
-//! offsets of a group with members stay, except those of topics that a stable consumer group no longer reads.
+//! The retention (`offsets.retention.minutes`) counts from the moment the group became empty, not from the commit.
+//! Offsets of a group with members stay. The exception is a topic that a stable consumer group no longer reads.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Operations on offsets: commits, fetches, expiry. What is stored of them is in `stored`.
+//! Operations on offsets: commits, fetches, expiry. The module `stored` keeps the offsets.
 
 mod commit;
 mod expiry;

@@ -1,4 +1,4 @@
-//! JoinGroup, SyncGroup, Heartbeat, LeaveGroup: what is decided before a group is asked.
+//! JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the checks before the group itself decides.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl GroupShard {
             .unwrap_or(Err(GroupError::UnknownMemberId))
     }
 
-    /// Handles LeaveGroup. Each member has a result of its own; in v0-2 that of the only one is the answer's.
+    /// Handles LeaveGroup. Each member has a result of its own. In v0-2 the only member's result is the answer.
     pub fn leave_group(&mut self, token: ReplyToken, request: &LeaveGroupRequest<'_>, now: Now) -> CoordinatorOutcome {
         let mut outcome = CoordinatorOutcome::default();
         let reply = self.check_group(request.group_id).map(|()| {

@@ -1,4 +1,4 @@
-//! A group of whatever kind, as operations and readers see it: the live one, or one made from what is stored.
+//! A group of any kind, as operations and readers see it: the live group, or one made from the stored records.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl GroupShard {
         Some(GroupView::of_stored(name, stored))
     }
 
-    /// The group that the committed records tell of, with what is live of it. A record that repeats the committed
+    /// The group as the committed records describe it, with its live members. A record that repeats the committed
     /// generation (a static member under a new id) is not shown before it is committed, either.
     pub(crate) fn shown<'a>(&'a self, group_id: &Arc<str>, committed: &'a StoredGroup) -> ShownGroup<'a> {
         let settled = self.stored.is_settled(group_id);

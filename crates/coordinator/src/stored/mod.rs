@@ -112,7 +112,7 @@ impl Stored {
                 }
                 group.clone()
             }
-            // The tombstones of what was here before.
+            // The tombstones of earlier records.
             _ if !present => return,
             _ => ForeignGroup::new(group_type),
         };
@@ -206,7 +206,7 @@ impl Stored {
         groups
     }
 
-    /// How what is shown of the committed records differs from `replayed`, which knows no others.
+    /// How the state that readers see differs from `replayed`, which knows only committed records.
     pub(crate) fn committed_difference(&self, replayed: &Stored) -> Option<String> {
         difference_of("shown group", &self.committed_groups(), &replayed.groups.iter().collect())
             .or_else(|| self.offsets.committed_difference(&replayed.offsets))

@@ -37,8 +37,8 @@ pub(super) type Place = (Arc<str>, Arc<str>, i32);
 type TopicOffsets = BTreeMap<Arc<str>, BTreeMap<i32, Stored>>;
 type GroupOffsets = BTreeMap<Arc<str>, TopicOffsets>;
 
-/// The offsets of all groups, those of open transactions apart. Empty maps are removed at once. Unless a name says
-/// `committed`, all records count, committed or not.
+/// The offsets of all groups. Offsets of open transactions are kept apart. Empty maps are removed at once. Unless a
+/// name says `committed`, all records count, committed or not.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct OffsetStore {
     plain: GroupOffsets,
@@ -283,7 +283,7 @@ fn find<'a>(groups: &'a GroupOffsets, group: &str, topic: &str, partition: i32) 
     groups.get(group)?.get(topic)?.get(&partition)
 }
 
-/// Sets or removes one offset; gives what was there.
+/// Sets or removes one offset. Gives the offset that was there.
 fn replace(groups: &mut GroupOffsets, (group, topic, partition): &Place, value: Option<Stored>) -> Option<Stored> {
     if let Some(value) = value {
         let topics = groups.entry(group.clone()).or_default();

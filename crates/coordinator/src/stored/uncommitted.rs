@@ -1,9 +1,9 @@
-//! What keys held before records that are not committed yet.
+//! The values of keys before records that are not committed yet.
 //!
-//! A record that is appended changes the state at once, and may still be lost: the broker crashes, or another one
-//! leads. Whoever reads is therefore shown what the committed records say, and whoever decides what all records say.
-//! Kept for that is the value before each change that is not committed; once it is, nothing is kept. A state of several
-//! maps has one of these for each map.
+//! An appended record changes the state at once, and may still be lost: the broker crashes, or another broker leads.
+//! Readers therefore see the state of the committed records, and decisions use the state of all records. For readers
+//! the value before each uncommitted change is kept until the change is committed. A state of several maps has one
+//! `Uncommitted` for each map.
 
 use std::collections::{BTreeMap, VecDeque};
 

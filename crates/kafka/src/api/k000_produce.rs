@@ -1,7 +1,7 @@
 //! Produce (0), versions 3-13: appends one batch to each partition named.
 //!
 //! - v3: record batches of magic 2 only. v7: zstd. v8: record errors. v9: flexible. v10: leader hints (one node has
-//!   none). v12: as v11 for who has no transactions. v13: topics by id.
+//!   none). v12: as v11 for producers without transactions. v13: topics by id.
 //! - acks: 0 (no answer; an error ends the connection), 1 and -1 (answered when the records are committed as the
 //!   topic's durability asks).
 //! - Never creates a topic.
@@ -46,7 +46,7 @@ fn handle(door: &Door, connection: &Arc<Connection>, request: Request) -> Result
     }))
 }
 
-/// Answers when what was appended is committed.
+/// Answers when the appended batches are committed.
 fn finish(request: Request, batches: Batches, timeout_ms: i32, connection: Arc<Connection>) -> Handled {
     let Batches { answers: Answers { response, waits, .. }, terms, .. } = batches;
     if terms.acks == 0 {

@@ -161,7 +161,7 @@ impl<'v> View<'v> {
             name: name.map(Cow::Borrowed),
             topic_id,
             is_internal: name.is_some_and(is_internal_topic),
-            // Whoever may do everything may do it with a topic that is not there, too.
+            // A client that may do everything may do it with an absent topic, too.
             topic_authorized_operations: operations(self.with_operations && name.is_some(), authorized::TOPIC),
             ..Default::default()
         }

@@ -2,8 +2,8 @@
 //! v7: require_stable. v8: several groups, another shape. v9: member epochs (KIP-848). v10: topics by id.
 //!
 //! - A partition without a committed offset is -1, -1, "" and no error.
-//! - What is named over and over is answered once, groups and partitions alike: an offset may carry some kilobytes, and
-//!   an answer should not be larger than what there is to tell.
+//! - A group or partition that the request names several times is answered once: an offset may carry some kilobytes,
+//!   and repetitions would make the answer large.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -45,7 +45,7 @@ fn leaving<'m>(
 
 fn reply(request: &Request, left: &[LeftMember]) -> Reply {
     if request.version < 3 {
-        // The only member's result is that of the whole request.
+        // The only member's result is the result of the whole request.
         let error = left.first().map_or(ErrorCode::NONE, |member| group_result_code(&member.result));
         return request.reply(&LeaveGroupResponse { error_code: error.0, ..Default::default() });
     }

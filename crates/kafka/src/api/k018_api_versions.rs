@@ -1,8 +1,9 @@
 //! ApiVersions (18), versions 0-5: which apis and versions this broker speaks.
 //!
 //! - v3: flexible, the client says its software and version (KIP-511).
-//! - v3: features, with the levels that the cluster works at: those that this broker has, whatever a Kafka left in its
-//!   folder. Before v4 without those that may be off: clients took a least version of 0 for none (KAFKA-17011).
+//! - v3: features, with the finalized levels of the features that this broker has. Levels of other features, which a
+//!   Kafka left in the folder, are not shown. Before v4 features that may be off are left out: clients took a least
+//!   version of 0 for none (KAFKA-17011).
 //! - Mainstem's own APIs are listed only for its own client, which gives its name from v3 on.
 //! - v5: the client says which cluster and node it means to speak to (KIP-1242).
 //! - An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this api, so that the client
@@ -63,7 +64,7 @@ fn owned(text: &str) -> Box<str> {
     text.into()
 }
 
-/// What [`APIS`] lists, and [`OWN_APIS`] for those who know them, by ascending key.
+/// The APIs of [`APIS`], and those of [`OWN_APIS`] for clients that know them, by ascending key.
 fn advertised(with_own: bool) -> Vec<ApiVersion> {
     let row = |api: &&Api| ApiVersion {
         api_key: api.key,
@@ -97,7 +98,7 @@ fn check(door: &Door, version: i16, message: &ApiVersionsRequest<'_>) -> ErrorCo
         return ErrorCode::INVALID_REQUEST;
     }
     if version >= 5 {
-        // Both or neither; a client that means another cluster or node must find out where it is (KIP-1242).
+        // A client sends both or none. If it means another cluster or node, it must find out where it is (KIP-1242).
         match (&message.cluster_id, message.node_id) {
             (None, -1) => {}
             (None, _) | (Some(_), -1) => return ErrorCode::INVALID_REQUEST,

@@ -27,7 +27,7 @@ pub const API: Api = Api::new(20, "DeleteTopics", 1..=6, handle);
 
 type Deleted = Result<Vec<Result<DeletedTopic, DeleteTopicError>>, ControllerError>;
 
-/// What is asked for, sorted into what can be tried and what cannot.
+/// The topics of a request: those that can be tried, and those that cannot.
 #[derive(Default)]
 struct Asked {
     topics: Vec<TopicRef>,

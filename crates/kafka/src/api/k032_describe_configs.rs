@@ -3,8 +3,8 @@
 //! - v1: synonyms, on request. v3: types, and documentation on request. v4: flexible.
 //! - Every key of a resource is shown, whether set or not; a list of keys in the request restricts that, an empty one
 //!   does not. Secrets have no value.
-//! - BROKER: this node's number, or "" for what is set for all brokers. Another number must be sent to that broker:
-//!   INVALID_REQUEST. Groups have no settings here: none are shown. Client metrics are not served: INVALID_REQUEST.
+//! - BROKER: this node's number, or "" for the settings of all brokers. Another number gets INVALID_REQUEST: that
+//!   broker answers for itself. Groups have no settings here: none are shown. Client metrics get INVALID_REQUEST.
 //! - BROKER_LOGGER: the level of each logger of this node.
 //! - A request for many resources is answered away from the connection's thread.
 
@@ -144,7 +144,7 @@ fn entries(broker: &Broker, resource: &DescribeConfigsResource<'_>) -> Result<Ve
         },
         CLIENT_METRICS => invalid("This broker has no client metrics.".to_owned()),
         GROUP if name.is_empty() => invalid("A group has a name.".to_owned()),
-        // The settings that Kafka has for single groups are those of kinds that are not served.
+        // Kafka has settings for single groups only for kinds of groups that this broker does not serve.
         GROUP => Ok(Vec::new()),
         other => invalid(format!("Unsupported resource type: {other}")),
     }

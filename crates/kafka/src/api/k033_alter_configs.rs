@@ -1,4 +1,4 @@
-//! AlterConfigs (33), versions 0-2: the whole of what is set for topics, brokers, or all brokers. v2: flexible.
+//! AlterConfigs (33), versions 0-2: replaces all settings of a topic, of a broker, or of all brokers. v2: flexible.
 //!
 //! - Settings that the request does not name return to their defaults. Clients that want to change single settings use
 //!   IncrementalAlterConfigs.

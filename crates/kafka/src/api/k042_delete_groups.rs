@@ -1,8 +1,8 @@
 //! DeleteGroups (42), versions 0-3: removes empty groups with their offsets. v2: flexible. v3: a message for errors
-//! that need one, which those of these groups do not.
+//! that need one. The errors of classic groups need none.
 //!
-//! - A group with members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
-//! - A group that is deleted stays so: the answer leaves when its records are committed.
+//! - A group with members gets NON_EMPTY_GROUP. An absent group gets GROUP_ID_NOT_FOUND.
+//! - A deleted group stays deleted: the answer leaves when its records are committed.
 
 use std::borrow::Cow;
 use std::sync::Arc;

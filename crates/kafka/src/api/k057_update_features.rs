@@ -45,7 +45,7 @@ fn handle(door: &Door, _connection: &Arc<Connection>, request: Request) -> Resul
             error_message: Some(Cow::Borrowed("NONE")),
             ..Default::default()
         });
-        // Who fails is told by the whole.
+        // The error of the whole request names the feature that fails.
         let results = if error == ErrorCode::NONE && version < 2 { done.collect() } else { Vec::new() };
         let error_message = text.map(Cow::Owned);
         request.reply(&UpdateFeaturesResponse { error_code: error.0, error_message, results, ..Default::default() })

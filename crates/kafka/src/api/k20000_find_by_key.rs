@@ -2,8 +2,8 @@
 //! describes it.
 //!
 //! - Newest first, at most `MaxRecords` of them, and never more than 1,000.
-//! - What was acknowledged before the request came is found; what a consumer with the same isolation level does not get
-//!   is not.
+//! - Finds every record that was acknowledged before the request came. Finds no record that a consumer with the same
+//!   isolation level would not get.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub const API: Api = Api::new(20_000, "FindByKey", 0..=0, handle);
 const RECORDS_MAX: i32 = 1000;
 /// "No partition in particular", "no time in particular".
 const ANY: i64 = -1;
-/// What is found: the words of the header `KEYS` and the header `UNIQ_KEY`; the keys of records, too.
+/// A look-up finds the words of the header `KEYS`, the header `UNIQ_KEY`, and the keys of records.
 const INDEXED_HEADERS: i8 = 1;
 const INDEXED_ALL: i8 = 2;
 

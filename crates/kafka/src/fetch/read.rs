@@ -77,7 +77,7 @@ impl PartitionAnswer {
     }
 }
 
-/// What is told of a partition that could not be looked at.
+/// The positions in the answer for a partition that could not be read.
 const UNKNOWN: PartitionPositions = PartitionPositions {
     log_start: Offset::NONE,
     last_stable: Offset::NONE,
@@ -117,8 +117,8 @@ pub enum Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldBlock;
 
-/// Looks at each partition in order. The first one that has data gives at least one whole batch, whatever the limits
-/// say; the others keep to them (KIP-74).
+/// Looks at each partition in order. The first one that has data gives at least one whole batch, even above the
+/// limits. The others keep to the limits (KIP-74).
 pub fn look(
     partitions: &[Result<Arc<Partition>, ErrorCode>],
     wanted: &[(PartitionKey, Wanted)],
@@ -179,7 +179,7 @@ fn look_at(
     match read(partition, wanted.fetch_offset, max_bytes, first, limits.isolation, disk) {
         Ok(answer) => Ok(answer),
         Err(ReadError::WouldBlock) => Err(WouldBlock),
-        // The range is not told, not even to who is out of it: clients ask ListOffsets.
+        // An answer never tells the range, not even for an offset outside it: clients ask ListOffsets.
         Err(error) => Ok(PartitionAnswer::error(read_error_code(&error))),
     }
 }

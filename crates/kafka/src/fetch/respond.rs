@@ -1,4 +1,4 @@
-//! From what was read to the response: header bytes with holes, and the file slices that fill them.
+//! Makes the response of the records that were read: header bytes with holes, and the file slices that fill them.
 
 use std::borrow::Cow;
 

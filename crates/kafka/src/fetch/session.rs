@@ -66,7 +66,7 @@ pub enum SessionError {
     TopicIdMix,
 }
 
-/// How a fetch is to be answered.
+/// How to answer a fetch.
 #[derive(Debug)]
 pub struct FetchPlan {
     /// What to look at first.

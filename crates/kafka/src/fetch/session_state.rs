@@ -36,7 +36,7 @@ pub struct Seen {
     pub partition: Arc<FetchWaiters>,
     /// [`FetchWaiters::changes`] before the look.
     pub changes: u64,
-    /// There is nothing behind what was read: only a change can bring more.
+    /// The read reached the end: only a change can bring more.
     pub is_all: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Cached {
     /// What the client was told last.
     high_watermark: Offset,
     log_start: Offset,
-    /// The turn in which it was served last: who was served goes behind those who were not.
+    /// The turn in which the partition was served last: a served partition goes behind the others.
     turn: u64,
     /// What waits for it, once it was looked at.
     partition: Option<Arc<FetchWaiters>>,
@@ -79,7 +79,7 @@ pub(super) struct Session {
     turn: u64,
     /// Registered with every partition, for the next fetch that has to wait. `None` while one waits.
     pub wait: Option<PlannedWait>,
-    /// Counts the changes of the partitions that are to be registered with.
+    /// Counts how often the list of partitions to register with has changed.
     pub registrations: u64,
 }
 
@@ -97,7 +97,7 @@ impl Cached {
     }
 
     fn told(&mut self, answer: &Answered) {
-        // After an error the partition is answered again as soon as the error is gone, whatever its watermark is then.
+        // After an error the partition is answered again as soon as the error is gone, also if no watermark moved.
         self.high_watermark = if answer.is_error { Offset::NONE } else { answer.high_watermark };
         self.log_start = answer.log_start;
     }
@@ -110,8 +110,8 @@ impl Cached {
             || answer.log_start != self.log_start
     }
 
-    /// Remembers what a look saw. Says whether it saw another partition than the look before, which is to be registered
-    /// with.
+    /// Remembers what a look saw. `true`: it saw another partition than the look before, and the session has to
+    /// register with it.
     fn saw(&mut self, answer: &Answered) -> bool {
         self.quiet_at = None;
         let Some(seen) = &answer.seen else { return false };
@@ -170,7 +170,7 @@ impl Session {
         session
     }
 
-    /// What was seen with another isolation says nothing.
+    /// Positions that were seen with another isolation level do not count.
     pub fn set_isolation(&mut self, isolation: Isolation) {
         if self.isolation != isolation {
             self.isolation = isolation;
