@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use mainstem_env::{Clock, CrashPolicy, DirEntry, File, Fs, ManualClock, MemFs, Metadata, OpenOptions, SeededRng};
+use mainstem_env::{
+    Clock, CrashPolicy, DirEntry, File, Fs, ManualClock, MemFs, Metadata, OpenDir, OpenOptions, SeededRng,
+};
 use mainstem_metadata::controller::{NewTopic, TopicRef};
 use mainstem_record::BatchBuilder;
 use mainstem_store::{Origin, StoreEnv};
@@ -65,6 +67,9 @@ impl Fs for SlowDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.fs.sync_dir(path)
+    }
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {
+        self.fs.open_dir(path)
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {

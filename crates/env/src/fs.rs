@@ -65,6 +65,12 @@ pub struct Metadata {
     pub modified_ms: TimestampMs,
 }
 
+/// An open directory.
+pub trait OpenDir: Send + Sync + Debug {
+    /// As [`Fs::sync_dir`]; needs no descriptor.
+    fn sync(&self) -> io::Result<()>;
+}
+
 /// A file system. Names are durable only after [`Fs::sync_dir`] of the directory that holds them.
 pub trait Fs: Send + Sync + Debug {
     /// Opens a file. `NotFound` if it is absent and not to be created.
@@ -87,6 +93,9 @@ pub trait Fs: Send + Sync + Debug {
 
     /// Makes creations, renames and removals in this directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Opens a directory, for syncs that must not fail for want of a descriptor.
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>>;
 
     /// `None`: there is nothing of that name. An error: it is not known whether there is.
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>>;

@@ -30,7 +30,7 @@ mod worker;
 
 pub use clock::{Clock, ManualClock, RealClock};
 pub use file::{Advice, File, Residency};
-pub use fs::{DirEntry, Fs, Metadata, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
+pub use fs::{DirEntry, Fs, Metadata, OpenDir, OpenOptions, is_disk_full, is_out_of_descriptors, may_pass};
 pub use mem::{CrashPolicy, Fault, FaultAction, MemFs, OpKind, is_stopped};
 pub use real::{RealFs, raise_open_files_limit};
 pub use rng::{RealRng, Rng, SeededRng};

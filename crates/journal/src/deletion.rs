@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mainstem_env::{is_disk_full, is_out_of_descriptors};
+use mainstem_env::{OpenDir, is_disk_full, is_out_of_descriptors};
 
 use crate::deleted_names::{DELETED_SUFFIX, with_suffix};
 use crate::segment::Segment;
@@ -107,8 +107,9 @@ impl Journal {
     }
 
     /// Cuts everything from `to` on, durably; `to` must be the end or the start of an entry. Waits for a running flush
-    /// and holds appends up: only replication and recovery cut. An error ends the journal. A checkpoint above `to` must
-    /// be lowered first.
+    /// and holds appends up: only replication and recovery cut. A checkpoint above `to` must be lowered first.
+    ///
+    /// [`TruncateError::Failed`] ends the journal. After every other error nothing has changed.
     ///
     /// A reader that holds a slice past `to` gets fewer bytes than the slice promises.
     pub fn truncate_to(&self, to: Location) -> Result<(), TruncateError> {
@@ -128,10 +129,13 @@ impl Journal {
         if to.position > len {
             return Err(crate::ReadError::PastEnd { dir: self.dir.to_path_buf(), location: to, len }.into());
         }
+        // From here on nothing is opened: an error for want of a descriptor comes before anything has changed.
+        let dir = self.host.fs.open_dir(&self.dir);
+        let dir = dir.map_err(|source| crate::ReadError::Io { path: self.dir.to_path_buf(), source })?;
         self.tail.clear(&self.host.tail_budget);
         state.active = None;
         let fail = |operation| move |source| TruncateError::Failed(self.fail(operation, to.segment, source));
-        for path in self.drop_segments_after(to.segment).map_err(fail("deleting what follows a cut"))? {
+        for path in self.drop_segments_after(to.segment, dir.as_ref()).map_err(fail("deleting what follows a cut"))? {
             state.deleted.push(path);
         }
         // First unseen, then gone.
@@ -147,7 +151,7 @@ impl Journal {
     }
 
     /// From the last one down, each rename durable before the next: a crash leaves no hole.
-    fn drop_segments_after(&self, base: SegmentBase) -> io::Result<Vec<PathBuf>> {
+    fn drop_segments_after(&self, base: SegmentBase, dir: &dyn OpenDir) -> io::Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
         loop {
             let mut segments = self.segments.write();
@@ -156,7 +160,7 @@ impl Journal {
             let path = self.path(last.base);
             let deleted = with_suffix(&path, DELETED_SUFFIX);
             self.host.fs.rename(&path, &deleted)?;
-            self.host.fs.sync_dir(&self.dir)?;
+            dir.sync()?;
             paths.push(deleted);
         }
     }

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bytes::Bytes;
 use mainstem_broker::{Broker, Partition};
-use mainstem_env::{Advice, DirEntry, File, Fs, MemFs, Metadata, OpenOptions, RealClock, Residency, SeededRng};
+use mainstem_env::{
+    Advice, DirEntry, File, Fs, MemFs, Metadata, OpenDir, OpenOptions, RealClock, Residency, SeededRng,
+};
 use mainstem_kafka::Door;
 use mainstem_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use mainstem_kafka_wire::messages::fetch_response::FetchResponse;
@@ -127,6 +129,9 @@ impl Fs for ColdFs {
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.inner.sync_dir(path)
+    }
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {
+        self.inner.open_dir(path)
     }
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
         self.inner.metadata(path)

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mainstem_types::TimestampMs;
 use parking_lot::Mutex;
 
-use crate::{Clock, DirEntry, File, Fs, ManualClock, Metadata, OpenOptions, is_out_of_descriptors};
+use crate::{Clock, DirEntry, File, Fs, ManualClock, Metadata, OpenDir, OpenOptions, is_out_of_descriptors};
 
 mod contents;
 mod crash;
@@ -148,6 +148,37 @@ impl MemFsState {
     }
 }
 
+/// An open directory; a fault of its syncs is one of [`OpKind::Sync`].
+#[derive(Debug)]
+struct MemDir {
+    fs: MemFs,
+    path: PathBuf,
+}
+
+impl OpenDir for MemDir {
+    fn sync(&self) -> io::Result<()> {
+        self.fs.sync_directory(OpKind::Sync, &self.path)
+    }
+}
+
+impl MemFs {
+    fn sync_directory(&self, kind: OpKind, path: &Path) -> io::Result<()> {
+        let gate = self.gate(kind, true, path);
+        let directory: Arc<Mutex<Directory>> = self.shared.tree.lock().directory(path)?;
+        let mut directory = directory.lock();
+        match gate {
+            Ok(_) => directory.sync(),
+            // As with a file: what a failed sync did not write is never written, unless the directory was not opened.
+            Err(error) if !is_stopped(&error) && !is_out_of_descriptors(&error) => {
+                directory.pending.clear();
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
 impl Fs for MemFs {
     fn open(&self, path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
         let mut tree = self.shared.tree.lock();
@@ -227,19 +258,13 @@ impl Fs for MemFs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let gate = self.gate(OpKind::SyncDir, true, path);
-        let directory: Arc<Mutex<Directory>> = self.shared.tree.lock().directory(path)?;
-        let mut directory = directory.lock();
-        match gate {
-            Ok(_) => directory.sync(),
-            // As with a file: what a failed sync did not write is never written, unless the directory was not opened.
-            Err(error) if !is_stopped(&error) && !is_out_of_descriptors(&error) => {
-                directory.pending.clear();
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        self.sync_directory(OpKind::SyncDir, path)
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {
+        self.shared.tree.lock().directory(path)?;
+        self.gate(OpKind::Open, false, path)?;
+        Ok(Box::new(MemDir { fs: self.clone(), path: path.to_owned() }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {

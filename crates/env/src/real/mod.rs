@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use mainstem_types::TimestampMs;
 
-use crate::{Advice, DirEntry, File, Fs, Metadata, OpenOptions, Residency};
+use crate::{Advice, DirEntry, File, Fs, Metadata, OpenDir, OpenOptions, Residency};
 
 mod limits;
 
@@ -36,6 +36,17 @@ pub struct RealFs;
 #[derive(Debug)]
 struct RealFile {
     file: fs::File,
+}
+
+#[derive(Debug)]
+struct RealDir {
+    dir: fs::File,
+}
+
+impl OpenDir for RealDir {
+    fn sync(&self) -> io::Result<()> {
+        self.dir.sync_all()
+    }
 }
 
 impl Fs for RealFs {
@@ -81,6 +92,10 @@ impl Fs for RealFs {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         fs::File::open(path)?.sync_all()
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {
+        Ok(Box::new(RealDir { dir: fs::File::open(path)? }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {

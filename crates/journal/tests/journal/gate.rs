@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use mainstem_env::{Advice, DirEntry, File, Fs, MemFs, Metadata, OpenOptions, Residency};
+use mainstem_env::{Advice, DirEntry, File, Fs, MemFs, Metadata, OpenDir, OpenOptions, Residency};
 
 #[derive(Debug, Default)]
 struct GateState {
@@ -107,6 +107,9 @@ impl Fs for GatedFs {
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.fs.sync_dir(path)
+    }
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {
+        self.fs.open_dir(path)
     }
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
         self.fs.metadata(path)

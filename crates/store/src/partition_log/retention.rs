@@ -222,6 +222,9 @@ impl PartitionLog {
     pub(super) fn truncate_failed(&self, error: mainstem_journal::TruncateError) -> StorageError {
         match error {
             mainstem_journal::TruncateError::Failed(failure) => durability::storage_error(&failure),
+            mainstem_journal::TruncateError::Read(mainstem_journal::ReadError::Io { path, source }) => {
+                self.file_error("open", &path, source)
+            }
             other => self.fail("cut", &self.folder, std::io::Error::other(other.to_string())),
         }
     }

@@ -19,11 +19,11 @@ use super::producer_snapshots::{file, load};
 use super::segment_file::SegmentFile;
 use super::state::LogState;
 use super::{PartitionLog, segment_base};
-use crate::error::StorageError;
+use crate::error::{OpenError, StorageError};
 use crate::formats::{names, producer_snapshot};
 use crate::views::index_file;
 use crate::views::producers::Producers;
-use mainstem_env::{Fs, OpenOptions};
+use mainstem_env::{Fs, OpenDir, OpenOptions};
 use mainstem_types::Offset;
 
 impl PartitionLog {
@@ -84,7 +84,7 @@ impl PartitionLog {
     pub(super) fn keep_producers(&self, first: Offset) -> Result<(), StorageError> {
         let path = file(&self.folder, first);
         let keep = || {
-            if load(self.fs(), &self.folder, first).map_err(|error| io::Error::other(error.to_string()))?.is_some() {
+            if load(self.fs(), &self.folder, first).map_err(io_of)?.is_some() {
                 return index_file::sync(self.fs(), &path);
             }
             let bases = self.journal.segment_bases();
@@ -109,7 +109,7 @@ impl PartitionLog {
         let mut producers = Producers::default();
         let mut used = None;
         for offset in Listing::look(self.fs(), &self.folder)?.snapshots.into_iter().rev().filter(|at| *at <= end) {
-            let known = load(self.fs(), &self.folder, offset).map_err(|error| io::Error::other(error.to_string()))?;
+            let known = load(self.fs(), &self.folder, offset).map_err(io_of)?;
             if let Some(known) = known {
                 (producers, used) = (known, Some(offset));
                 break;
@@ -124,28 +124,48 @@ impl PartitionLog {
         Ok((producers, used))
     }
 
-    /// After a cut: the producers' state as of the new end, and no snapshot of what was above it.
-    pub(super) fn reload_producers(&self, state: &mut LogState, end: Offset) -> io::Result<()> {
+    /// The producers' state as of `end`, where the last of these segments will end.
+    pub(super) fn producers_below(&self, segments: &[(Offset, u64)], end: Offset) -> io::Result<ProducersBelow> {
         let listed = Listing::look(self.fs(), &self.folder)?.snapshots;
-        let above: Vec<&Offset> = listed.iter().filter(|offset| **offset > end).collect();
-        for offset in &above {
-            listing::remove_if_present(self.fs(), &file(&self.folder, **offset))?;
+        let above = listed.into_iter().filter(|offset| *offset > end).collect();
+        let (producers, used) = self.producers_from_files(segments, end)?;
+        Ok(ProducersBelow { producers, used, above })
+    }
+
+    /// After a cut at `end`: that is their state, and no snapshot tells of what was above. Opens nothing.
+    pub(super) fn settle_producers(
+        &self,
+        state: &mut LogState,
+        end: Offset,
+        below: ProducersBelow,
+        folder: &dyn OpenDir,
+    ) -> io::Result<()> {
+        for offset in &below.above {
+            listing::remove_if_present(self.fs(), &file(&self.folder, *offset))?;
         }
-        if !above.is_empty() {
+        if !below.above.is_empty() {
             // Other batches will have these offsets: what a power cut brings back must not speak of them.
-            self.fs().sync_dir(&self.folder)?;
+            folder.sync()?;
         }
-        let mut segments = Vec::with_capacity(state.segments.all().len());
-        for segment in state.segments.all() {
-            let len = match segment.base == state.segments.active().base {
-                true => state.segments.end_position(),
-                false => self.fs().metadata(&self.file(segment.base, names::LOG))?.map_or(0, |metadata| metadata.len),
-            };
-            segments.push((segment.base, len));
-        }
-        let (producers, used) = self.producers_from_files(&segments, end)?;
-        state.producers = producers;
-        state.snapshots.cut(end, used);
+        state.producers = below.producers;
+        state.snapshots.cut(end, below.used);
         Ok(())
     }
+}
+
+/// Whether a descriptor was missing must stay known.
+fn io_of(error: OpenError) -> io::Error {
+    match error {
+        OpenError::Io { error, .. } => error,
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+/// What a cut makes of the producers.
+pub(super) struct ProducersBelow {
+    producers: Producers,
+    /// The snapshot that it comes from.
+    used: Option<Offset>,
+    /// Snapshots of what is cut.
+    above: Vec<Offset>,
 }

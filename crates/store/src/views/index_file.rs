@@ -131,6 +131,12 @@ pub(crate) fn write<E: IndexEntry>(fs: &dyn Fs, path: &Path, kept: usize, entrie
     if file.len()? == end { Ok(()) } else { file.set_len(end) }
 }
 
+/// Makes an open file hold `kept` entries of what it has. Not durable; needs no descriptor.
+pub(crate) fn cut<E: IndexEntry>(file: &dyn File, kept: usize) -> io::Result<()> {
+    let end = (kept * E::SIZE) as u64;
+    if file.len()? == end { Ok(()) } else { file.set_len(end) }
+}
+
 /// Makes a file durable; an absent one is.
 pub(crate) fn sync(fs: &dyn Fs, path: &Path) -> io::Result<()> {
     match fs.open(path, &OpenOptions::read_write()) {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::AppendError;
 use mainstem_env::{CrashPolicy, Fault, FaultAction, OpKind};
+use mainstem_record::ControlRecord;
 use proptest::prelude::*;
 
 proptest! {
@@ -181,4 +182,69 @@ fn a_first_batch_below_the_log_start_is_refused_whole_without_a_descriptor_or_if
     fill(&log, 15);
     log.raise_log_start(Offset(15), Offset(15)).unwrap();
     assert!(matches!(log.append_replicated(&batch, LeaderEpoch(0), NOW), Err(AppendError::NotNext { .. })));
+}
+
+/// Several segments, with producers and an aborted transaction in each of the first twenty records.
+fn with_transactions() -> (MemFs, PartitionLog) {
+    let (fs, log) = create(small());
+    let coordinator = AppendContext { origin: Origin::Coordinator, ..client() };
+    let transactional = |control: bool, sequence| {
+        let mut builder = BatchBuilder::new().producer(ProducerId(9), ProducerEpoch(0), sequence).transactional();
+        match control {
+            true => {
+                _ = builder
+                    .append_control(NOW, &ControlRecord::EndTransaction { committed: false, coordinator_epoch: 1 })
+            }
+            false => _ = builder.append(NOW, None, Some(b"in a transaction"), &[]),
+        }
+        Bytes::from(builder.build().unwrap())
+    };
+    for n in 0..10 {
+        log.append(&transactional(false, n), &client()).unwrap();
+        log.append(&transactional(true, -1), &coordinator).unwrap();
+        log.append(&produced(1, 0, n, &["plain"]), &client()).unwrap();
+    }
+    log.close().unwrap();
+    let (log, _) = open(&fs, clean(), small());
+    (fs, log)
+}
+
+#[test]
+fn a_cut_without_descriptors_changes_nothing_or_is_whole() {
+    let aborted = |log: &PartitionLog| log.aborted_transactions(Offset(0), log.log_end()).unwrap();
+    for at in [29, 17, 14, 1] {
+        let (_, reference) = with_transactions();
+        let before = (all_records(&reference), reference.producers(), aborted(&reference));
+        reference.truncate_to(Offset(at)).unwrap();
+        let mut refused = 0;
+        for nth in 1.. {
+            let (fs, log) = with_transactions();
+            // From here on there is no descriptor.
+            fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor).and_later());
+            fs.plan_fault(Fault::of(OpKind::SyncDir, 1).with(FaultAction::NoDescriptor).and_later());
+            let cut = log.truncate_to(Offset(at));
+            fs.clear_faults();
+            assert!(log.failure().is_none(), "{at}, open {nth}: {:?}", log.failure());
+            if cut.is_err() {
+                refused += 1;
+                assert_eq!((all_records(&log), log.producers(), aborted(&log)), before, "{at}, open {nth}");
+                log.truncate_to(Offset(at)).unwrap();
+            }
+            let done = cut.is_ok();
+            let check = |log: &PartitionLog| {
+                assert_eq!((log.log_end(), all_records(log)), (Offset(at), all_records(&reference)));
+                assert_eq!((log.producers(), aborted(log)), (reference.producers(), aborted(&reference)));
+            };
+            check(&log);
+            let once = fs.crash(CrashPolicy::Nothing);
+            check(&open(&once, OpenFacts::default(), small()).0);
+            check(&open(&once.crash(CrashPolicy::Nothing), OpenFacts::default(), small()).0);
+            fill(&log, 3);
+            assert_eq!(log.flush_blocking().unwrap(), Offset(at + 3));
+            if done {
+                break;
+            }
+        }
+        assert!(refused > 4, "{at}: {refused}");
+    }
 }
