@@ -27,6 +27,15 @@ impl Journal {
     /// From the first one up, each rename durable before the next: a crash in the middle leaves the later ones and no
     /// hole.
     pub fn delete_before(&self, keep: SegmentBase) -> Result<DeletedSegments, DeleteError> {
+        self.delete_before_with(keep, &|| self.host.fs.sync_dir(&self.dir))
+    }
+
+    /// As [`Journal::delete_before`], by an owner who holds the directory open: `sync` makes the names durable.
+    pub fn delete_before_with(
+        &self,
+        keep: SegmentBase,
+        sync: &dyn Fn() -> io::Result<()>,
+    ) -> Result<DeletedSegments, DeleteError> {
         if let Some(failure) = self.failure() {
             return Err(DeleteError::Failed(failure));
         }
@@ -34,7 +43,7 @@ impl Journal {
         let mut report = DeletedSegments::default();
         if !gone.is_empty()
             && self.state.lock().deletion_unsynced
-            && let Err(error) = self.sync_deletion(keep)
+            && let Err(error) = self.sync_deletion(keep, sync)
         {
             self.put_back(&gone);
             return Err(error);
@@ -47,7 +56,7 @@ impl Journal {
                 self.put_back(&gone[index..]);
                 return Err(DeleteError::Rename { path, source });
             }
-            if let Err(error) = self.sync_deletion(segment.base) {
+            if let Err(error) = self.sync_deletion(segment.base, sync) {
                 self.put_back(&gone[index + 1..]);
                 return Err(error);
             }
@@ -58,8 +67,8 @@ impl Journal {
 
     /// Makes a rename durable. After an error, which names a restart will find is unknown, and to delete more could
     /// leave a hole: it ends the journal, unless no descriptor was left. Then the next deletion begins with this sync.
-    fn sync_deletion(&self, base: SegmentBase) -> Result<(), DeleteError> {
-        let synced = self.host.fs.sync_dir(&self.dir);
+    fn sync_deletion(&self, base: SegmentBase, sync: &dyn Fn() -> io::Result<()>) -> Result<(), DeleteError> {
+        let synced = sync();
         self.state.lock().deletion_unsynced = synced.is_err();
         synced.map_err(|source| match is_out_of_descriptors(&source) {
             true => DeleteError::Sync { path: self.dir.to_path_buf(), source },

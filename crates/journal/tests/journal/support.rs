@@ -372,13 +372,19 @@ impl Rig {
         if checkpoint(&self.fs).map_err(|error| error.to_string())?.is_some_and(|(_, number)| number > entry.number) {
             self.write_checkpoint((to, entry.number))?;
         }
-        let before = self.oracle.clone();
+        let (before, flushed) = (self.oracle.clone(), self.flushed);
         self.oracle.durable = before.durable.min(entry.number as usize);
         self.oracle.written = self.oracle.durable;
-        self.oracle.others.push(before.current);
+        self.oracle.others.push(before.current.clone());
         self.oracle.current.truncate(entry.number as usize);
         self.flushed = self.flushed.map(|was| if was.1 > entry.number { (to, entry.number) } else { was });
-        self.journal.truncate_to(to).map_err(|error| error.to_string())?;
+        if let Err(error) = self.journal.truncate_to(to) {
+            if self.journal.failure().is_none() {
+                // Refused: nothing has changed.
+                (self.oracle, self.flushed) = (before, flushed);
+            }
+            return Err(error.to_string());
+        }
         self.epoch += 1;
         // What the cut removed never comes back; what was not acknowledged before it went with it.
         self.oracle.others.clear();

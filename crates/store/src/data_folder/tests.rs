@@ -716,3 +716,34 @@ fn a_log_start_of_a_log_that_was_opened_while_all_logs_are_listed_stays_too() {
     let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
     assert_eq!(log.log_start(), Offset(12));
 }
+
+#[test]
+fn a_cut_without_descriptors_is_repeated_and_ends_no_log() {
+    let mut refused = 0;
+    for nth in 1.. {
+        let fs = MemFs::new();
+        let (folder, _) = open_on(&fs);
+        let log = folder.create_log(&partition("orders", 0), TopicId([7; 16]), config()).unwrap();
+        append(&log, 30);
+        folder.write_checkpoints(&with_watermarks(&[Arc::clone(&log)]), &|| true).unwrap();
+        fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor));
+        let met = fs.faults_met();
+        let cut = folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(10));
+        let met = fs.faults_met() > met;
+        fs.clear_faults();
+        assert!(log.failure().is_none(), "open {nth}: {:?}", log.failure());
+        refused += usize::from(cut.is_err());
+        assert_eq!(folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(10)).unwrap(), Offset(10));
+        append(&log, 2);
+        log.flush_blocking().unwrap();
+        for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {
+            let (folder, report) = open_on(&fs.crash(policy));
+            let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+            assert_eq!((log.log_start(), log.log_end()), (Offset(0), Offset(12)), "open {nth}, {policy:?}");
+        }
+        if !met {
+            break;
+        }
+    }
+    assert!(refused > 4, "{refused}");
+}

@@ -62,6 +62,11 @@ impl Snapshots {
         Ok(snapshots)
     }
 
+    /// There is one, which is durable.
+    pub(super) fn settled_at(&mut self, offset: Offset) {
+        self.newest = Some(offset);
+    }
+
     pub(super) fn taken(&mut self, offset: Offset, of_segment: bool) {
         self.newest = Some(offset);
         self.unsynced.retain(|known| *known != offset);

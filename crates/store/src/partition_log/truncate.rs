@@ -1,7 +1,7 @@
 //! Cutting the end of a log, and beginning anew: for replication.
 
 use super::active_index::ActiveIndex;
-use super::producer_snapshots::Snapshots;
+use super::producer_snapshots::{Snapshots, file};
 use super::segment_file::SegmentFile;
 use super::snapshots::ProducersBelow;
 use super::state::LogState;
@@ -10,13 +10,14 @@ use crate::durability;
 use crate::error::StorageError;
 use crate::formats::offset_index::OffsetIndexEntry;
 use crate::formats::time_index::TimeIndexEntry;
-use crate::formats::{names, transaction_index};
+use crate::formats::{names, producer_snapshot, transaction_index};
 use crate::views::index_file;
 use crate::views::producers::Producers;
 use mainstem_env::{File, OpenDir, OpenOptions};
 use mainstem_journal::Location;
 use mainstem_types::Offset;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A cut with everything that it needs.
@@ -190,7 +191,8 @@ impl PartitionLog {
     /// Removes everything and begins again at `offset`, which must not be below the log end: after a snapshot was
     /// fetched that is ahead of the log.
     ///
-    /// After a crash in the middle the log is the old one, and this is to be repeated.
+    /// After a crash in the middle the log is the old one, and this is to be repeated. As a cut, it opens first what it
+    /// needs: without a file descriptor nothing has changed.
     pub fn restart_at(&self, offset: Offset) -> Result<(), StorageError> {
         self.check_alive()?;
         let _files = self.replacing.lock();
@@ -202,23 +204,24 @@ impl PartitionLog {
             return Err(StorageError { action: "restart", path, error: error.into() });
         }
         let old: Vec<Offset> = state.segments.bases().filter(|base| *base != offset).collect();
+        let folder = self.fs().open_dir(&self.folder).map_err(|error| self.file_error("open", &self.folder, error))?;
+        let staged = self.stage_nothing_known(offset)?;
         state.segments.count_cut();
         self.renew_number();
-        state.next_offset = offset;
-        state.producers = Producers::starting_at(offset);
-        // What is known at this offset now is that nothing is known.
-        state.snapshots = Snapshots::default();
-        state.unsynced.aborted_written();
-        self.roll(&mut state, offset)?;
-        self.keep_producers(offset)?;
-        self.fs().sync_dir(&self.folder).map_err(|error| self.fail("sync", &self.folder, error))?;
+        self.roll_to_nothing(&mut state, offset).inspect_err(|_| {
+            // The next start removes it, too.
+            let _ = self.fs().remove_file(&staged);
+        })?;
+        let snapshot = file(&self.folder, offset);
+        let named = self.fs().rename(&staged, &snapshot).and_then(|()| folder.sync());
+        named.map_err(|error| self.fail("rename", &snapshot, error))?;
         state.segments.drop_sealed();
         state.unsynced.settled(|_| true);
         state.log_start = offset;
         state.epochs.truncate_end(Offset::ZERO);
         state.cleaned_to = None;
         self.journal
-            .delete_before(segment_base(offset))
+            .delete_before_with(segment_base(offset), &|| folder.sync())
             .map_err(|error| self.fail("delete", &self.folder, io::Error::other(error.to_string())))?;
         for base in old {
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX, names::PRODUCER_SNAPSHOT] {
@@ -229,5 +232,31 @@ impl PartitionLog {
         self.durability.restart(offset);
         self.check_order(&state)?;
         Ok(())
+    }
+
+    /// Writes a snapshot of no producers, durably, that has not got its name yet.
+    fn stage_nothing_known(&self, offset: Offset) -> Result<PathBuf, StorageError> {
+        let path = self.file(offset, &format!("{}.tmp", names::PRODUCER_SNAPSHOT));
+        let bytes = producer_snapshot::encode(&Producers::starting_at(offset).snapshot());
+        let write = || {
+            let file = self.fs().open(&path, &OpenOptions::create_empty())?;
+            file.write_all_at(&bytes, 0)?;
+            file.sync_data()
+        };
+        write().map_err(|error| self.file_error("write", &path, error))?;
+        Ok(path)
+    }
+
+    /// Begins a segment at `offset` for a log of which nothing is known. If it fails nothing has changed.
+    fn roll_to_nothing(&self, state: &mut LogState, offset: Offset) -> Result<(), StorageError> {
+        // What is known at this offset now is that nothing is known. The roll needs no snapshot of it.
+        let mut snapshots = Snapshots::default();
+        snapshots.settled_at(offset);
+        let end = std::mem::replace(&mut state.next_offset, offset);
+        let producers = std::mem::replace(&mut state.producers, Producers::starting_at(offset));
+        let snapshots = std::mem::replace(&mut state.snapshots, snapshots);
+        self.roll(state, offset).inspect_err(|_| {
+            (state.next_offset, state.producers, state.snapshots) = (end, producers, snapshots);
+        })
     }
 }

@@ -248,3 +248,44 @@ fn a_cut_without_descriptors_changes_nothing_or_is_whole() {
         assert!(refused > 4, "{at}: {refused}");
     }
 }
+
+#[test]
+fn a_new_beginning_without_descriptors_changes_nothing_or_is_whole() {
+    for at in [30, 47] {
+        let mut refused = 0;
+        for nth in 1.. {
+            let (fs, log) = with_transactions();
+            let before = (log.log_start(), all_records(&log), log.producers());
+            fs.plan_fault(Fault::of(OpKind::Open, nth).with(FaultAction::NoDescriptor).and_later());
+            fs.plan_fault(Fault::of(OpKind::SyncDir, 1).with(FaultAction::NoDescriptor).and_later());
+            let begun = log.restart_at(Offset(at));
+            fs.clear_faults();
+            assert!(log.failure().is_none(), "{at}, open {nth}: {:?}", log.failure());
+            if begun.is_err() {
+                refused += 1;
+                assert_eq!((log.log_start(), all_records(&log), log.producers()), before, "{at}, open {nth}");
+                // What was there goes on, also after a power cut.
+                let (after, _) = open(&fs.crash(CrashPolicy::Everything), OpenFacts::default(), small());
+                assert_eq!((after.log_start(), all_records(&after), after.producers()), before, "{at}, open {nth}");
+                fill(&log, 1);
+                log.truncate_to(Offset(30)).unwrap();
+                log.restart_at(Offset(at)).unwrap();
+            }
+            let check = |log: &PartitionLog| {
+                assert_eq!((log.log_start(), log.log_end(), log.segment_count()), (Offset(at), Offset(at), 1));
+                assert!(log.producers().is_empty());
+            };
+            check(&log);
+            let facts = OpenFacts { log_start: Some(Offset(at)), ..OpenFacts::default() };
+            let once = fs.crash(CrashPolicy::Nothing);
+            check(&open(&once, facts, small()).0);
+            check(&open(&once.crash(CrashPolicy::Nothing), facts, small()).0);
+            fill(&log, 3);
+            assert_eq!(log.flush_blocking().unwrap(), Offset(at + 3));
+            if begun.is_ok() {
+                break;
+            }
+        }
+        assert!(refused > 1, "{at}: {refused}");
+    }
+}
