@@ -10,8 +10,9 @@ use hdrhistogram::Histogram;
 use mainstem_client::{Client, Fetcher, OffsetSpec};
 
 use super::compare::{self, CompareOptions, Measurement};
+use super::latencies::{self, Percentiles};
 use super::load::{self, Load, STAMP_SIZE};
-use super::measure::{self, BenchOutcome, Percentiles, Usage};
+use super::measure::{BenchOutcome, Usage};
 use super::options::{Common, ProducerOptions};
 use super::pace::Pace;
 use super::produce::{Rate, parse_rate};
@@ -120,7 +121,7 @@ impl Measurement for BenchLatency {
 
 /// Takes records until all have come.
 async fn receive(mut fetcher: Fetcher, shared: Arc<LatencyRun>) -> Result<Histogram<u64>, mainstem_client::FetchError> {
-    let mut latencies = measure::histogram();
+    let mut latencies = latencies::histogram();
     let mut received = 0;
     while received < shared.total.load(Ordering::Relaxed) && !shared.stop.load(Ordering::Relaxed) {
         let records = fetcher.poll(Duration::from_millis(100)).await?;
@@ -132,7 +133,7 @@ async fn receive(mut fetcher: Fetcher, shared: Arc<LatencyRun>) -> Result<Histog
                 continue;
             };
             if let Some(latency) = now.checked_sub(Duration::from_nanos(stamp)) {
-                measure::record(&mut latencies, latency);
+                latencies::record(&mut latencies, latency);
                 received += 1;
             }
         }

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::measure;
+use super::latencies;
 use super::pace::{self, Pace, Schedule};
 use super::topic::BenchTopics;
 use crate::cluster::ClusterOptions;
@@ -85,7 +85,7 @@ pub async fn produce(cluster: &ClusterOptions, topics: &BenchTopics, load: &Load
     let text = text(load.size as usize);
     let targets: Arc<[TopicPartition]> = topics.targets.as_slice().into();
     let begun = Instant::now();
-    let (latencies, late) = (measure::histogram(), measure::histogram());
+    let (latencies, late) = (latencies::histogram(), latencies::histogram());
     let shared = Arc::new(LoadRun {
         taken: AtomicU64::new(0),
         done: AtomicU64::new(0),
@@ -144,7 +144,7 @@ fn spawn(senders: Vec<Sender>, pace: Pace, begun: Instant) -> JoinSet<()> {
 /// Sends what is due, through one producer after the other. What is due at the same moment goes to the same partition.
 async fn paced(mut senders: Vec<Sender>, mut schedule: Schedule) {
     pace::be_precise();
-    let (mut fates, mut late) = (JoinSet::new(), measure::histogram());
+    let (mut fates, mut late) = (JoinSet::new(), latencies::histogram());
     let first = &senders[0];
     let (shared, begun, duration) = (Arc::clone(&first.shared), first.begun, first.load.duration);
     let run_records = first.run_records();
@@ -161,7 +161,7 @@ async fn paced(mut senders: Vec<Sender>, mut schedule: Schedule) {
         let mut run = Run::with_capacity(count);
         for _ in 0..count {
             let due = schedule.take();
-            measure::record(&mut late, now.saturating_duration_since(due));
+            latencies::record(&mut late, now.saturating_duration_since(due));
             if !sender.send(&target, due, &mut run).await {
                 break;
             }
@@ -315,7 +315,7 @@ impl Sender {
         told.first_error = told.first_error.take().or(first_error);
         told.last = told.last.max(Instant::now());
         for latency in latencies {
-            measure::record(&mut told.latencies, latency);
+            latencies::record(&mut told.latencies, latency);
         }
     }
 }

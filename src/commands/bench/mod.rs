@@ -2,6 +2,7 @@
 
 mod compare;
 mod consume;
+mod latencies;
 mod latency;
 mod load;
 mod matrix;

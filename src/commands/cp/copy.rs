@@ -13,7 +13,7 @@ use mainstem_client::{
     Delivery, FetchedRecord, Fetcher, NewRecord, ProduceError, Producer, Receipt, TimestampMs, TopicPartition,
 };
 
-use super::prepare::fingerprint;
+use super::fingerprint::fingerprint;
 use super::state::{CopyState, PartitionState};
 use crate::cluster::ClusterOptions;
 use crate::commands::ends::{self, Ends, is_before_end, leave_ended};

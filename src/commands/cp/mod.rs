@@ -10,6 +10,7 @@
 //! written before the last stop: it is compared with the source and not written again.
 
 mod copy;
+mod fingerprint;
 mod prepare;
 mod state;
 

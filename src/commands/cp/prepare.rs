@@ -1,19 +1,19 @@
 //! Before the first record: both topics, and where the copy stands.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mainstem_client::{
-    Acks, Client, ConfigResource, ConfigSource, ErrorCode, FetchedRecord, FetcherConfig, Isolation, NewTopic, Offset,
-    OffsetSpec, ProducerConfig, Topic, TopicPartition,
+    Acks, Client, ConfigResource, ConfigSource, ErrorCode, FetcherConfig, Isolation, NewTopic, Offset, OffsetSpec,
+    ProducerConfig, Topic, TopicPartition,
 };
 
 use super::Cp;
 use super::copy::{Copy, Track};
+use super::fingerprint::fingerprint;
 use super::state::{CopyState, PartitionState, Side};
 use crate::cluster::ClusterOptions;
 use crate::commands::ends::{self, Ends, leave_ended};
@@ -269,12 +269,4 @@ async fn tracks(
             }
         }
     }
-}
-
-/// Two records with the same content have the same; others hardly ever.
-pub(super) fn fingerprint(record: &FetchedRecord, with_time: bool) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&record.key, &record.value, &record.headers).hash(&mut hasher);
-    with_time.then_some(record.timestamp.0).hash(&mut hasher);
-    hasher.finish()
 }

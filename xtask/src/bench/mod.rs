@@ -92,7 +92,7 @@ impl Bench {
         for broker in &brokers {
             table.note_memory("idle", broker.name, broker.memory()?);
         }
-        let rows: Vec<Row> = Row::all().into_iter().filter(|row| options.wants(row)).collect();
+        let rows: Vec<Row> = Row::all().into_iter().filter(|row| options.wants(row.name)).collect();
         let warm = Row::all().into_iter().next().context("there are no rows")?;
         for broker in &brokers {
             say(&format!("warming up {}", broker.name));

@@ -6,6 +6,7 @@ mod broker;
 mod cell;
 mod machine;
 mod results;
+mod run;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -162,7 +163,7 @@ impl BenchMatrix {
             *bed = Some(Bed::make(&self.work_dir, cell).await?);
         }
         let Some(bed) = bed else { bail!("there is no broker") };
-        let outcomes = cell::measure(bed, cell, limits).await?;
+        let outcomes = run::measure(bed, cell, limits).await?;
         Ok(outcomes.into_iter().map(|outcome| ResultLine { cell: cell.clone(), outcome }).collect())
     }
 
