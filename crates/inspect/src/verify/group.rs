@@ -10,16 +10,14 @@ use mainstem_store::formats::commit_log_entry::{EntryHeader, EntryKind, HEADER_S
 use mainstem_store::formats::group_checkpoint::{self, GroupCheckpoint, PartitionState};
 use mainstem_store::formats::group_log_starts;
 use mainstem_store::rebuild;
-use mainstem_types::{PartitionIndex, Position, TopicId, TopicPartition};
+use mainstem_types::{Position, TopicPartition};
 
 use super::group_epochs::GroupEpochs;
-use super::group_state::{Placed, Tracked};
+use super::group_state::{Key, Placed, Tracked};
 use super::queue::Queues;
 use super::report::About;
-use super::{Check, keys, list, load};
+use super::{Check, list, load};
 use crate::scan::{CommitLogEntries, Scan, ScanStep};
-
-pub(super) type Key = (TopicId, PartitionIndex);
 
 /// Of a name in `commitlog`.
 const DIGITS: usize = 20;
@@ -37,13 +35,14 @@ pub(super) struct Group<'a> {
     epochs: Option<GroupEpochs>,
 }
 
-pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Vec<TopicPartition>) {
+/// Checks the commit log and the consume queues. `None`: the group was only just created and has no commit log yet.
+pub(super) fn check<'a>(check: &mut Check<'_, '_, '_>, folder: &'a Path) -> Option<Group<'a>> {
     let known = read_checkpoints(check, folder);
     let mut files = BTreeMap::new();
     let log = folder.join("commitlog");
     if known.is_none() && !check.facts.clean && matches!(check.fs.exists(&log), Ok(false)) {
         check.report.note("unclean", About::file(folder), "a new partition group, of which only the folder was made");
-        return;
+        return None;
     }
     for entry in list(check.fs, &log, check.report) {
         let path = log.join(&entry.name);
@@ -67,8 +66,7 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, found: &mut Ve
     let mut queues = Queues::new(folder);
     group.walk(check, &mut queues);
     group.finish(check, &mut queues);
-    keys::check(check, &group);
-    found.extend(group.tracked.values().filter_map(|tracked| tracked.name.clone()));
+    Some(group)
 }
 
 fn read_checkpoints(check: &mut Check<'_, '_, '_>, folder: &Path) -> Option<GroupCheckpoint> {
@@ -88,6 +86,11 @@ fn read_checkpoints(check: &mut Check<'_, '_, '_>, folder: &Path) -> Option<Grou
 }
 
 impl Group<'_> {
+    /// The partitions whose topics the metadata knows.
+    pub(super) fn names(&self) -> impl Iterator<Item = TopicPartition> {
+        self.tracked.values().filter_map(|tracked| tracked.name.clone())
+    }
+
     /// The partitions that the checkpoint names.
     fn adopt(&mut self, check: &mut Check<'_, '_, '_>) {
         let states: Vec<PartitionState> = self.known.as_ref().map(|known| known.partitions.clone()).unwrap_or_default();

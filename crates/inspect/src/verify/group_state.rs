@@ -6,10 +6,13 @@ use mainstem_record::{BatchHeader, BatchView};
 use mainstem_store::AbortedTransaction;
 use mainstem_store::formats::group_checkpoint::{self, PartitionState, Share};
 use mainstem_store::rebuild::{self, ProducerStates};
-use mainstem_types::{LeaderEpoch, Offset, Position, TopicId, TopicPartition};
+use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, Position, TopicId, TopicPartition};
 
 use super::producers;
 use super::report::{About, Report};
+
+/// A partition, as entries of the commit log name it.
+pub(super) type Key = (TopicId, PartitionIndex);
 
 /// Where an entry is.
 #[derive(Debug, Clone, Copy)]

@@ -157,7 +157,10 @@ impl Check<'_, '_, '_> {
                 let detail = "a partition group that was parked because the metadata did not know its topic";
                 self.report.finding("parked", About::file(&path), detail);
             } else if name.starts_with("shared-") || name.starts_with("topic-") {
-                group::check(self, &path, found);
+                if let Some(group) = group::check(self, &path) {
+                    keys::check(self, &group);
+                    found.extend(group.names());
+                }
             } else {
                 self.report.note("unknown", About::file(&path), "Mainstem gives no such name");
             }

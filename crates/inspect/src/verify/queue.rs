@@ -11,8 +11,7 @@ use mainstem_store::formats::partition_metadata;
 use mainstem_store::formats::queue_entry::{self, ENTRY_SIZE, QueueEntry};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 
-use super::group::Key;
-use super::group_state::{Placed, Tracked};
+use super::group_state::{Key, Placed, Tracked};
 use super::report::{About, Report};
 use super::{Check, list, load};
 

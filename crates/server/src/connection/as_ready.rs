@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, Stream};
 use mainstem_door::{Handled, Promise, Reply};
 
-use super::replies::{Held, WAITING_BYTES_MAX};
+use super::held::{Held, WAITING_BYTES_MAX};
 
 /// A promise on its way, which is polled only when it was woken.
 struct Waiting {

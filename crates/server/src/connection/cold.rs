@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use mainstem_env::{Advice, File, FileSlice};
 
-use super::outbound::{PIECE_BYTES, READ_SLICE_BYTES_MAX, SendError};
+use super::sending::{PIECE_BYTES, READ_SLICE_BYTES_MAX, SendError};
 
 /// A thread of the pool reads a cold piece in parts of this size.
 const READ_BYTES: usize = 128 << 10;

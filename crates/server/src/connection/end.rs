@@ -4,7 +4,7 @@ use std::io;
 
 use mainstem_door::Close;
 
-use super::outbound::SendError;
+use super::sending::SendError;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {

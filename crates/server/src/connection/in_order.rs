@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use mainstem_door::{Handled, Reply};
 
-use super::replies::{Held, WAITING_BYTES_MAX};
+use super::held::{Held, WAITING_BYTES_MAX};
 
 struct Slot {
     handled: Handled,

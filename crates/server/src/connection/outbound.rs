@@ -18,28 +18,14 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::cold::{ReadBehind, Warmed, warm};
+use super::sending::{PIECE_BYTES, READ_SLICE_BYTES_MAX, SendError};
 use super::socket::write_gathered;
 use crate::counters::{Counters, count};
 
 /// Bytes shorter than this are copied together instead of taking a place of their own in a gathered write.
 const COPY_BYTES_MAX: usize = 1024;
-/// Slices up to this length are read into the output; sendfile costs more than the copy.
-pub(super) const READ_SLICE_BYTES_MAX: u64 = 32 << 10;
-/// How much of a slice is checked, read ahead and sent as one.
-pub(super) const PIECE_BYTES: u64 = 1 << 20;
 /// Parts of one gathered write.
 const PARTS_MAX: usize = 64;
-
-/// Why a reply could not be sent.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SendError {
-    #[error("the client has left: {0}")]
-    Socket(io::Error),
-    #[error("cannot read a log file at {position}: {error}")]
-    File { position: u64, error: io::Error },
-    #[error("a log file ends before {position}, in the middle of a reply")]
-    FileTooShort { position: u64 },
-}
 
 #[derive(Debug)]
 enum Segment {

@@ -5,23 +5,8 @@ use std::task::{Context, Poll};
 use mainstem_door::{Handled, Order, Reply};
 
 use super::as_ready::AsReady;
+use super::held::Held;
 use super::in_order::InOrder;
-use crate::limits::Claim;
-
-/// Bytes of requests that may wait for their replies at once, past which no further one is handled.
-pub(super) const WAITING_BYTES_MAX: usize = 8 << 20;
-
-/// What a request that is being answered holds.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub bytes: usize,
-    /// Given back with the reply.
-    pub _claim: Option<Claim>,
-}
-
-impl Held {
-    pub const NOTHING: Held = Held { bytes: 0, _claim: None };
-}
 
 /// Replies that are ready or promised.
 pub(super) enum Replies {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use mainstem_door::{Frame, Protocol};
 
 use super::end::{End, HEAD_BYTES_MAX};
-use super::replies::Held;
+use super::held::Held;
 use super::{Connection, FrameClaim, TURN_BYTES};
 use crate::counters::count;
 
