@@ -18,6 +18,9 @@ use super::timer::Waker;
 use crate::log_reader::{RECORDS_SIZE_MAX, ReplayError, for_each_batch};
 
 /// Loads shards one after the other on a thread that lives while there are any to load.
+///
+/// The thread `group-load` is no `Worker`. It ends by itself when the queue is empty, and it only reads: nothing on the
+/// disk depends on its end. An owner would wait for a whole log to be read before the broker can stop.
 #[derive(Clone)]
 pub(super) struct Loader {
     shared: Arc<ConsumerGroupsState>,

@@ -1,11 +1,8 @@
 //! `mainstem.durability`: when a record counts as stored, and which topics may leave it in memory.
 
-use std::collections::BTreeMap;
-
 use mainstem_types::{CLUSTER_METADATA_TOPIC, is_internal_topic};
 
 use super::ConfigError;
-use super::broker_config::BrokerConfig;
 
 /// The setting, of topics and of the broker.
 pub const DURABILITY: &str = "mainstem.durability";
@@ -53,19 +50,10 @@ impl Durability {
             }
         }
     }
-
-    /// What a topic has that asks for this. `memory` does not apply where it is not allowed, however it got into the
-    /// settings.
-    pub fn applied_to(self, topic: &str, broker: &BrokerConfig) -> Durability {
-        match self {
-            Durability::Memory if !broker.log.memory_forced || is_never_in_memory(topic) => Durability::Os,
-            asked => asked,
-        }
-    }
 }
 
 /// Topics of the broker itself: their records were promised to clients.
-fn is_never_in_memory(topic: &str) -> bool {
+pub(super) fn is_never_in_memory(topic: &str) -> bool {
     is_internal_topic(topic) || topic == CLUSTER_METADATA_TOPIC
 }
 
@@ -77,25 +65,12 @@ pub(super) fn check_default(value: Option<&str>, forced: bool) -> Result<(), Con
     }
 }
 
-/// Whether a topic may have these settings.
-pub(super) fn check_topic(
-    topic: &str,
-    overrides: &BTreeMap<String, String>,
-    broker: &BrokerConfig,
-) -> Result<(), ConfigError> {
-    match overrides.get(DURABILITY).map(|value| value.trim()) {
-        Some("memory") if is_never_in_memory(topic) => Err(refused(format!("{topic} belongs to the broker itself"))),
-        Some("memory") if !broker.log.memory_forced => Err(refused(not_forced())),
-        _ => Ok(()),
-    }
-}
-
-fn refused(reason: String) -> ConfigError {
+pub(super) fn refused(reason: String) -> ConfigError {
     ConfigError::Conflict { key: DURABILITY.to_string(), value: "memory".to_string(), reason }
 }
 
-fn not_forced() -> String {
-    format!("with one replica {}; who accepts that starts the broker with {FORCE}=true", Durability::Memory.exposure())
+pub(super) fn not_forced() -> String {
+    format!("with one replica {}; to accept this, start the broker with {FORCE}=true", Durability::Memory.exposure())
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-use super::super::{TopicConfig, topic_config_entries};
+use std::collections::BTreeMap;
+
+use super::super::{BrokerConfig, TopicConfig, topic_config_entries};
 use super::*;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

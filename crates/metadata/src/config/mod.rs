@@ -16,6 +16,7 @@ mod section_values;
 mod sections;
 mod table;
 mod topic_config;
+mod topic_resolution;
 mod without_effect;
 
 pub use broker_config::{BrokerConfig, ConfigWarning};

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::broker_config::BrokerConfig;
 use super::definition::ConfigValue;
-use super::durability::{self, DURABILITY, Durability};
-use super::table::{topic_config_definition, topic_config_definitions};
+use super::durability::{DURABILITY, Durability};
+use super::table::topic_config_definitions;
 use super::{ConfigDefinition, ConfigError};
 
 /// `mainstem.layout`: where the records of a topic lie.
@@ -119,57 +118,6 @@ pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 pub(crate) const NO_COMPACTION: &str = "compaction exists with mainstem.layout=partition only";
 
 impl TopicConfig {
-    /// What a topic with these overrides has on a broker with this configuration.
-    pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<TopicConfig, ConfigError> {
-        if overrides.is_empty() {
-            return Ok(broker.log.topic_defaults.clone());
-        }
-        let resolved = Self::from_values(|definition| match overrides.get(definition.name) {
-            Some(text) => Some(text.clone()),
-            None => broker.topic_default(definition),
-        })?;
-        // A default that says compact came after the topic, and cannot be meant for it: its records stay.
-        let can_compact = resolved.layout == Layout::Partition || overrides.contains_key(CLEANUP_POLICY);
-        Ok(TopicConfig { cleanup_compact: resolved.cleanup_compact && can_compact, ..resolved })
-    }
-
-    /// Checks overrides of a topic as CreateTopics and IncrementalAlterConfigs must: known keys, valid values, no
-    /// contradiction.
-    pub fn validate(
-        topic: &str,
-        overrides: &BTreeMap<String, String>,
-        broker: &BrokerConfig,
-    ) -> Result<TopicConfig, ConfigError> {
-        for (key, value) in overrides {
-            let unknown = || ConfigError::UnknownTopicKey { key: key.clone() };
-            topic_config_definition(key).ok_or_else(unknown)?.parse(value)?;
-        }
-        let resolved = Self::resolve(overrides, broker)?;
-        if resolved.min_compaction_lag_ms > resolved.max_compaction_lag_ms {
-            return Err(ConfigError::Conflict {
-                key: "min.compaction.lag.ms".to_string(),
-                value: resolved.min_compaction_lag_ms.to_string(),
-                reason: format!("it is more than max.compaction.lag.ms ({})", resolved.max_compaction_lag_ms),
-            });
-        }
-        if resolved.cleanup_compact && resolved.layout != Layout::Partition {
-            return Err(ConfigError::Conflict {
-                key: CLEANUP_POLICY.to_string(),
-                value: "compact".to_string(),
-                reason: NO_COMPACTION.to_string(),
-            });
-        }
-        durability::check_topic(topic, overrides, broker)?;
-        if overrides.get("remote.storage.enable").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
-            return Err(ConfigError::Conflict {
-                key: "remote.storage.enable".to_string(),
-                value: "true".to_string(),
-                reason: "this broker has no remote storage".to_string(),
-            });
-        }
-        Ok(resolved)
-    }
-
     /// Kafka's defaults, with nothing set anywhere.
     pub fn kafka_defaults() -> Result<TopicConfig, ConfigError> {
         Self::from_values(|definition| definition.default.map(str::to_string))

@@ -1,3 +1,4 @@
+use super::super::BrokerConfig;
 use super::*;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
