@@ -79,9 +79,9 @@ impl Lines {
         })
     }
 
-    /// The thread is no `Worker`: it may be blocked in a read of a terminal or pipe, which nobody can wake. Waiting for its
-    /// end would keep the command running after Ctrl-C. Without an owner, the thread ends at the end of the input, when
-    /// the lines have no receiver any more, or with the process.
+    /// The thread is no `Worker`. It may be blocked in a read of a terminal or pipe, and no other thread can wake it
+    /// there: waiting for its end would keep the command running after Ctrl-C. The thread ends at the end of the input,
+    /// when the lines have no receiver any more, or with the process.
     fn read(typed: bool, run: impl FnOnce(&Sink) + Send + 'static) -> anyhow::Result<Lines> {
         let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
         let run = move || run(&sender);
