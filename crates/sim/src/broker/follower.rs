@@ -133,7 +133,7 @@ impl Process {
         let Some(replica) = self.replicas.get_mut(partition) else { return Ok(()) };
         replica.cutting_to = Some(Offset::ZERO);
         replica.log.restart_at(at).map_err(failed("begin a log anew"))?;
-        (replica.cutting_to, replica.told) = (None, Offset::ZERO);
+        (replica.cutting_to, replica.told, replica.begins_anew) = (None, Offset::ZERO, true);
         let epoch = replica.leader_epoch;
         replica.note_ends()?;
         replica.apply(Event::LeaderCommitted { epoch, high_watermark: at })?;
@@ -160,8 +160,11 @@ impl Process {
         facts.retain(|fact| fact.epoch <= replica.leader_epoch);
         if !facts.is_empty() {
             match replica.log.append_replicated(bytes, replica.leader_epoch, wall) {
-                Ok(_) => {}
+                Ok(_) => replica.begins_anew = false,
                 Err(AppendError::NotNext { .. }) if self.settings.is_mutated(Mutation::NoTruncation) => return Ok(()),
+                Err(AppendError::NotNext { .. }) if replica.ends_inside(&facts[0]) => {
+                    return self.truncate(partition, facts[0].base, out);
+                }
                 Err(error) => return Err(failed("append as a follower")(error)),
             }
             // What the next fetch acknowledges has to survive a power cut.

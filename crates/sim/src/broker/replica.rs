@@ -10,7 +10,7 @@ use mainstem_types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPar
 
 use super::{Out, Process, Settings};
 use crate::OFFSETS_TOPIC;
-use crate::fact::Fact;
+use crate::fact::{BatchFact, Fact};
 use crate::message::{Address, FetchRequest, Message, Refusal};
 use crate::stored::{self, Checked, failed};
 
@@ -81,6 +81,8 @@ pub struct Replica {
     pub(crate) told: Offset,
     /// A cut is under way: a process that dies in it keeps what lies below.
     pub(crate) cutting_to: Option<Offset>,
+    /// The log was begun anew, and has no batch since. Nothing in it is promised.
+    pub(crate) begins_anew: bool,
     pub(crate) followers: BTreeMap<i32, FollowerState>,
     pub(crate) pending: Option<PendingSet>,
     pub(crate) waiting: Vec<Waiting>,
@@ -94,10 +96,18 @@ impl Replica {
     /// What the log has to have when it is opened again.
     pub(super) fn promised(&self) -> Offset {
         let end = match self.settings.durability {
+            _ if self.begins_anew => Offset::ZERO,
             Durability::Disk => self.log.durable_end().max(self.told),
             _ => self.log.log_end(),
         };
         self.cutting_to.map_or(end, |to| end.min(to))
+    }
+
+    /// Whether this log ends inside a batch of the leader, above what is committed. The logs differ where that batch
+    /// begins, and no epoch tells: the leader's log start lies in the batch (DeleteRecords), and its epochs begin there.
+    pub(super) fn ends_inside(&self, batch: &BatchFact) -> bool {
+        let end = self.log.log_end();
+        batch.base < end && end <= batch.last && self.high_watermark() <= batch.base
     }
 
     pub fn is_leader(&self) -> bool {
@@ -209,6 +219,7 @@ impl Process {
             stated: log.log_start(),
             told: Offset::ZERO,
             cutting_to: None,
+            begins_anew: false,
             log,
             followers: BTreeMap::new(),
             pending: None,
