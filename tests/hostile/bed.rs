@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct Bed {
     pub address: SocketAddr,
     memory_at_start: u64,
     log: PathBuf,
+    /// Answers that the well-behaved client has got.
+    calm_requests: Arc<AtomicUsize>,
 }
 
 impl Bed {
@@ -51,7 +53,7 @@ impl Bed {
         command.stderr(std::fs::File::create(&log).unwrap());
         let server = Server::start_saying(command);
         let address = server.address().parse().unwrap();
-        let mut bed = Bed { server, _folder: folder, address, memory_at_start: 0, log };
+        let mut bed = Bed { server, _folder: folder, address, memory_at_start: 0, log, calm_requests: Arc::default() };
         bed.create_topic(CALM_TOPIC, 1, &[]);
         bed.memory_at_start = bed.memory("VmHWM:");
         bed
@@ -78,8 +80,8 @@ impl Bed {
         let over = Arc::new(AtomicBool::new(false));
         let (served, is_served) = std::sync::mpsc::channel();
         let calm = {
-            let (address, over) = (self.address, Arc::clone(&over));
-            std::thread::spawn(move || behave(address, &over, &served))
+            let (address, over, requests) = (self.address, Arc::clone(&over), Arc::clone(&self.calm_requests));
+            std::thread::spawn(move || behave(address, &over, &served, &requests))
         };
         is_served.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: not even the first request was served"));
         let guard = SetOnDrop(over);
@@ -98,6 +100,15 @@ impl Bed {
         assert!(!waits.is_empty(), "{what}: nobody was served");
         assert!(longest < CALM_LATENCY_MAX, "{what}: a well-behaved client waited {longest:?}");
         assert!(grown < memory_max, "{what}: the broker's memory grew by {grown} bytes, more than {memory_max}");
+    }
+
+    /// Waits until the well-behaved client has got so many more answers.
+    pub fn wait_for_calm_requests(&self, count: usize) {
+        let (began, until) = (Instant::now(), self.calm_requests.load(Ordering::SeqCst) + count);
+        while self.calm_requests.load(Ordering::SeqCst) < until {
+            assert!(began.elapsed() < PATIENCE, "the well-behaved client is not served any more");
+            std::thread::sleep(CALM_PAUSE);
+        }
     }
 
     /// The most memory that the broker ever had since it started, without what it had then.
@@ -148,7 +159,7 @@ impl Drop for SetOnDrop {
 }
 
 /// Produces one record after the other until it is over; gives how long each took.
-fn behave(address: SocketAddr, over: &AtomicBool, served: &Sender<()>) -> Vec<Duration> {
+fn behave(address: SocketAddr, over: &AtomicBool, served: &Sender<()>, requests: &AtomicUsize) -> Vec<Duration> {
     let mut client = Client::connect(address);
     let batch = wire::batch(mainstem_record::Codec::None, &[&[7; 1024]]);
     let mut waits = Vec::new();
@@ -163,6 +174,7 @@ fn behave(address: SocketAddr, over: &AtomicBool, served: &Sender<()>) -> Vec<Du
         next = Some(expected + 1);
         // Only the first time somebody listens.
         let _ = served.send(());
+        requests.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(CALM_PAUSE);
     }
     waits

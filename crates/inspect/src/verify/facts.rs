@@ -56,7 +56,7 @@ impl Facts {
             report.finding(
                 "file-missing",
                 About::file(&meta),
-                "it says whose folder this is; without it a start formats anew",
+                "the file names the cluster and the node of this folder; without it a start formats the folder anew",
             );
         }
         for name in [checkpoint::OLD_FILE_NAME, checkpoint::FILE_NAME] {
@@ -75,7 +75,7 @@ impl Facts {
                 report.finding(
                     "file-missing",
                     About::file(&path),
-                    "an orderly stop writes it; the next start does without",
+                    "an orderly stop writes this file; the next start does not need it",
                 );
             }
         }
@@ -92,7 +92,7 @@ impl Facts {
         if !self.clean {
             let how = if aborted { "killed, or the machine stopped" } else { "not stopped in order" };
             let detail = format!(
-                "whoever used the folder last was {how}: the ends of logs may lack what was not written, and views may be behind; the next start sets that right"
+                "the broker that used the folder last was {how}: unwritten records may be missing at the ends of logs, and views may be behind; the next start repairs this"
             );
             report.note("unclean", About::file(folder), detail);
         }

@@ -41,7 +41,7 @@ pub(super) fn check<'a>(check: &mut Check<'_, '_, '_>, folder: &'a Path) -> Opti
     let mut files = BTreeMap::new();
     let log = folder.join("commitlog");
     if known.is_none() && !check.facts.clean && matches!(check.fs.exists(&log), Ok(false)) {
-        check.report.note("unclean", About::file(folder), "a new partition group, of which only the folder was made");
+        check.report.note("unclean", About::file(folder), "a new partition group: only its folder exists so far");
         return None;
     }
     for entry in list(check.fs, &log, check.report) {
@@ -51,7 +51,8 @@ pub(super) fn check<'a>(check: &mut Check<'_, '_, '_>, folder: &'a Path) -> Opti
         if let Some(position) = name.parse().ok().filter(|_| plain) {
             files.insert(position, path);
         } else if name.ends_with(".parked") {
-            let detail = "a file that did not follow from the one before it was parked; its records are not served";
+            let detail =
+                "the file was parked because it did not continue the file before it; its records are not served";
             check.report.finding("parked", About::file(&path), detail);
         } else if name.ends_with(".deleted") {
             check.report.note("leaving", About::file(&path), "a deleted file that waits to be removed");
@@ -107,9 +108,8 @@ impl Group<'_> {
         for (index, (start, path)) in files.iter().enumerate() {
             if let Some(due) = due.filter(|due| due != start) {
                 self.damaged = true;
-                let detail = format!(
-                    "after byte {due} of the log the file that begins at {start} follows: what was between is missing"
-                );
+                let detail =
+                    format!("the log continues at byte {start} after byte {due}: the bytes between them are missing");
                 check.report.finding("file-missing", About::file(path), detail);
             }
             due = self.file(check, queues, *start, path, index + 1 == files.len());
@@ -146,11 +146,12 @@ impl Group<'_> {
                     let tail =
                         is_last && damage.at_end && !check.facts.clean && Position(start + damage.from) >= behind;
                     if tail {
-                        let detail = format!("{detail}; the log ends before, and the next start cuts it there");
+                        let detail =
+                            format!("{detail}; the log ends before this place, and the next start cuts it there");
                         check.report.note("tail", About::file(path), detail);
                     } else {
                         self.damaged = true;
-                        let detail = format!("{detail}; the offsets that were there are told with their partitions");
+                        let detail = format!("{detail}; the lost offsets are listed with their partitions");
                         check.report.finding("bytes-damaged", About::file(path), detail);
                     }
                 }
@@ -228,7 +229,7 @@ impl Group<'_> {
         queues.check_strangers(check, &self.tracked);
         if self.strange > 0 {
             let detail = format!(
-                "{} batches are of topics that the metadata does not know: of deleted ones, for the most part",
+                "{} batches belong to topics that the metadata does not know, most likely deleted ones",
                 self.strange
             );
             check.report.note("topic-unknown", About::file(self.folder), detail);

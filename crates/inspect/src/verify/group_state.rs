@@ -146,7 +146,7 @@ impl Tracked {
         let (Some(state), Some(name)) = (self.state.take(), self.name.clone()) else { return };
         let end = self.next.unwrap_or(state.log_start);
         if end < state.next_offset {
-            let detail = "the log ended behind these offsets when the checkpoint was written";
+            let detail = "the log had these offsets when the checkpoint was written";
             self.gap(report, end, state.next_offset, damaged, detail);
         } else if clean && !self.incomplete {
             let path = folder.join(group_checkpoint::FILE_NAME);
@@ -160,14 +160,14 @@ impl Tracked {
     /// What a checkpoint of an orderly stop has otherwise than the commit log.
     fn difference(&self, state: &PartitionState, end: Offset) -> Option<String> {
         if end != state.next_offset {
-            return Some(format!("the log ends at {end}, the checkpoint says at {}", state.next_offset));
+            return Some(format!("the log ends at {end}; the checkpoint says {}", state.next_offset));
         }
         let said = (state.last_position, state.last_size);
         // Of what nobody needs any more the file may be gone, with the last entry.
         let other = self.last.map(|last| (last.position, last.size)).filter(|last| *last != said);
         if let Some(last) = other.filter(|_| state.last_size > 0) {
             return Some(format!(
-                "the last entry is at {} with {} bytes, it says at {} with {}",
+                "the last entry is at {} and has {} bytes; the checkpoint says {} and {}",
                 last.0, last.1, said.0, said.1
             ));
         }
@@ -176,7 +176,7 @@ impl Tracked {
             let same = ours.is_some_and(|ours| (ours.bytes, ours.newest_ms) == (share.bytes, share.newest_ms));
             if !same {
                 return Some(format!(
-                    "what the partition has in the commit log file {} is not what it says",
+                    "the checkpoint does not match the partition's entries in the commit log file {}",
                     share.segment
                 ));
             }
@@ -185,7 +185,10 @@ impl Tracked {
         let lacking =
             |one: &&AbortedTransaction| !state.aborted.iter().any(|noted| noted.last_offset == one.last_offset);
         if let Some(one) = aborted.clone().find(lacking) {
-            return Some(format!("the transaction aborted at offset {} is not in it", one.last_offset));
+            return Some(format!(
+                "the checkpoint lacks the transaction that was aborted at offset {}",
+                one.last_offset
+            ));
         }
         producers::compare(&state.producers, &self.producers.snapshot(), state.log_start, false)
     }

@@ -141,7 +141,7 @@ impl<'a> SegmentCheck<'a> {
         self.times.told = true;
         let offset = self.base.plus(entry.relative_offset.into());
         let detail = format!(
-            "entry {}: {} is not the largest timestamp up to offset {offset}, that is {}",
+            "entry {}: {} is not the largest timestamp up to offset {offset}; {} is",
             self.times.next, entry.timestamp_ms, self.newest_ms
         );
         report.finding("index-wrong", About::partition(self.partition).at(&self.times.path), detail);
@@ -173,24 +173,28 @@ impl<'a> SegmentCheck<'a> {
         if !self.offsets.told && due > 0 && (is_cut || len - self.last_indexed > allowed) {
             let last = self.offsets.entries.last().map_or(0, |entry| i64::from(entry.relative_offset) + 1);
             let detail = if self.offsets.is_there {
-                format!("it has {} entries and none for the offsets behind; {due} would be made now", self.offsets.next)
+                format!(
+                    "the index has {} entries, and none for later offsets; a new index would have {due}",
+                    self.offsets.next
+                )
             } else {
-                format!("{due} entries would be made now")
+                format!("a new index would have {due} entries")
             };
             let problem = if self.offsets.is_there { "index-short" } else { "index-missing" };
             let about = about.at(&self.offsets.path).offsets(self.base.0 + last, self.last_offset());
             report.finding(problem, about, detail);
         } else if !self.offsets.is_there {
-            report.finding("index-missing", about.at(&self.offsets.path), "a start makes it again");
+            report.finding("index-missing", about.at(&self.offsets.path), "the next start rebuilds it");
         }
         self.rebuilt.seal();
         let newest = self.rebuilt.times().last().copied();
         if !self.times.is_there {
-            report.finding("index-missing", about.at(&self.times.path), "a start makes it again");
+            report.finding("index-missing", about.at(&self.times.path), "the next start rebuilds it");
         } else if let Some(newest) = newest.filter(|_| self.sealed && !self.times.told)
             && self.times.entries.last().is_none_or(|last| last.timestamp_ms < newest.timestamp_ms)
         {
-            let detail = format!("it does not know the largest timestamp of the segment, {}", newest.timestamp_ms);
+            let detail =
+                format!("the index does not have the largest timestamp of the segment, {}", newest.timestamp_ms);
             report.finding("index-short", about.at(&self.times.path), detail);
         }
     }
@@ -214,9 +218,11 @@ impl<'a> SegmentCheck<'a> {
                         format!("it says producer {} from offset {} on", found.producer_id, found.first_offset);
                     report.finding("aborted-wrong", about, detail);
                 }
-                None => {
-                    report.finding(missing, about, "an aborted transaction is not in it: its records would be served")
-                }
+                None => report.finding(
+                    missing,
+                    about,
+                    "the index lacks an aborted transaction: its records would be served",
+                ),
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, group: &Group<'_>) {
     }
     for fact in facts.iter().filter(|fact| !names.contains(&fact.name)) {
         let path = path_of(&folder, fact.name);
-        let detail = "the checkpoint names it; the next start makes the whole index again";
+        let detail = "the checkpoint names the file; the next start rebuilds the whole index";
         check.report.finding("index-missing", About::file(&path), detail);
     }
     for name in names {
@@ -82,7 +82,7 @@ impl KeyFile {
             Err(wrong) => return Ok(Some(wrong)),
         };
         let Some(fact) = self.fact else {
-            // Made after the checkpoint: a start makes it again.
+            // Made after the checkpoint: the next start rebuilds it.
             return Ok(None);
         };
         if header.count < fact.count || (check.facts.clean && header.count != fact.count) {
@@ -182,7 +182,7 @@ impl KeyFile {
             return Ok(wrong);
         }
         if used != header.used_slots {
-            return Ok(Some(format!("the header counts {} slots in use, that are {used}", header.used_slots)));
+            return Ok(Some(format!("the header counts {} used slots; {used} slots are in use", header.used_slots)));
         }
         let mut bytes = vec![0; 65_536 * SLOT_SIZE];
         for (part, due) in newest.chunks(65_536).enumerate() {

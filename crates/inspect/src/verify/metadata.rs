@@ -119,7 +119,7 @@ pub(super) fn read(fs: &dyn Fs, folder: &Path, report: &mut Report<'_, '_>) -> C
     let quorum = folder.join("quorum-state");
     load(fs, &quorum, About::default(), report, quorum_state::decode);
     if !matches!(fs.exists(&quorum), Ok(true)) {
-        let detail = "it says who voted for whom, and who leads the metadata log";
+        let detail = "the file has the votes of the controllers and the leader of the metadata log";
         report.finding("file-missing", About::file(&quorum), detail);
     }
     Cluster { image, whole, log_start: snapshots.keys().next().map(|(end, _)| *end) }

@@ -97,7 +97,7 @@ fn take_lock(fs: &dyn Fs, folder: &Path, report: &mut Report<'_, '_>) -> Result<
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
-            let detail = format!("the lock cannot be taken ({error}): whether a broker runs here is not known");
+            let detail = format!("the lock cannot be taken ({error}): a broker may be running here");
             report.note("lock", About::file(&path), detail);
             Ok(None)
         }
@@ -182,7 +182,7 @@ impl Check<'_, '_, '_> {
                 let detail = "the metadata gives this node the partition, and its folder is not there: all of its records are missing";
                 self.report.finding("partition-missing", About::partition(&partition), detail);
             } else {
-                let detail = "nothing of the partition is in any file yet";
+                let detail = "the partition has no files yet";
                 self.report.note("partition-empty", About::partition(&partition), detail);
             }
         }

@@ -93,7 +93,7 @@ pub(super) fn check(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &To
     }
     if !has_epochs && facts.clean && walk.next > first {
         let about = About::partition(partition).at(&epochs_path);
-        check.report.finding("file-missing", about, "the leader epochs of the records are not noted");
+        check.report.finding("file-missing", about, "the leader epochs of the records are not stored");
     }
     if facts.clean && walk.next > walk.start && !walk.incomplete && !files.snapshots.contains_key(&walk.next) {
         let about = About::partition(partition).at(folder);
@@ -113,7 +113,8 @@ fn list_files(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &TopicPar
         let name = entry.name.to_string_lossy();
         let leaving = [names::DELETED, names::CLEANED, names::SWAP, names::PART, ".tmp"];
         if name.ends_with(".parked") {
-            let detail = "a segment that did not follow from the one before it was parked; its records are not served";
+            let detail =
+                "the segment was parked because it did not continue the segment before it; its records are not served";
             check.report.finding("parked", about, detail);
         } else if leaving.iter().any(|suffix| name.ends_with(suffix)) {
             check.report.note("leaving", about, "the next start removes it, or puts it in its place");
@@ -143,7 +144,7 @@ fn check_id(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &TopicParti
     let is_metadata = partition.to_string() == names::METADATA_FOLDER;
     if matches!(check.fs.exists(&path), Ok(false)) {
         if !is_metadata {
-            let detail = "without it nobody knows of which topic the records are: the next start parks the partition";
+            let detail = "without this file the topic of the records is unknown: the next start parks the partition";
             check.report.finding("file-missing", About::partition(partition).at(&path), detail);
         }
         return;
@@ -154,7 +155,9 @@ fn check_id(check: &mut Check<'_, '_, '_>, folder: &Path, partition: &TopicParti
         Some(known) if known == id => {}
         known => {
             let says = known.map_or("no such topic".to_owned(), |known| format!("a topic {known} of that name"));
-            let detail = format!("the folder is of topic {id}, the metadata has {says}: the next start parks it");
+            let detail = format!(
+                "the folder belongs to topic {id}, and the metadata has {says}: the next start parks the folder"
+            );
             check.report.finding("topic-unknown", About::partition(partition).at(folder), detail);
         }
     }
@@ -301,7 +304,7 @@ impl Walk<'_> {
             }
             (Some((path, damage)), None) if !self.clean && damage.at_end => {
                 let detail = format!(
-                    "the log is whole up to offset {}; bytes {} to {} behind it are not ({}), and the next start cuts them",
+                    "the log is whole up to offset {}; bytes {} to {} behind it are damaged ({}), and the next start cuts them",
                     self.next, damage.from, damage.to, damage.reason
                 );
                 report.note("tail", about.at(&path), detail);
@@ -319,7 +322,7 @@ impl Walk<'_> {
                 report.finding(
                     "offsets-missing",
                     about,
-                    format!("the log ended at offset {noted} when it was noted last"),
+                    format!("the log ended at offset {noted} at the last checkpoint"),
                 );
                 self.incomplete = true;
             }
@@ -327,7 +330,7 @@ impl Walk<'_> {
                 let noted = check.facts.noted_end(self.partition);
                 if let Some(noted) = noted.filter(|noted| *noted < self.next) {
                     let about = about.at(self.folder).offsets(noted.0, self.next.0 - 1);
-                    let detail = format!("the log ended at offset {noted} when it was left in order");
+                    let detail = format!("the log ended at offset {noted} at the last orderly stop");
                     report.finding("bytes-damaged", about, detail);
                     self.incomplete = true;
                 }

@@ -98,7 +98,7 @@ pub(super) fn check(
             Ok(Ok(file)) => files.push(file),
             Ok(Err(wrong)) => return check.report.finding("index-wrong", about, wrong),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let detail = "the state of the index names it; the next look-up makes the whole index again";
+                let detail = "the state of the index names the file; the next look-up rebuilds the whole index";
                 return check.report.finding("index-missing", about, detail);
             }
             Err(error) => {
@@ -111,7 +111,7 @@ pub(super) fn check(
         Ok(None) => {}
         Ok(Some(base)) => {
             let about = About::partition(partition).at(&folder).offsets(base.0, base.0);
-            let detail = "a key of the batch at this offset is not in the index: it is not found";
+            let detail = "the index lacks a key of the batch at this offset: look-ups do not find it";
             check.report.finding("index-short", about, detail);
         }
         Err(error) => {

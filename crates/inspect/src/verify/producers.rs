@@ -30,7 +30,11 @@ impl Snapshots {
         let mut waiting = BTreeMap::new();
         for (offset, path) in files {
             if *offset > durable_to && !is_whole(fs, path) {
-                report.note("unclean", About::partition(partition).at(path), "it was being written, and is of no use");
+                report.note(
+                    "unclean",
+                    About::partition(partition).at(path),
+                    "the file is only partly written, and is not used",
+                );
                 continue;
             }
             if let Some(entries) = load(fs, path, About::partition(partition), report, producer_snapshot::decode) {
@@ -71,7 +75,7 @@ impl Snapshots {
         self.before(end, producers, start, compacted, report);
         let Some(_) = producers.filter(|_| clean) else { return };
         for (offset, (path, _)) in &self.waiting {
-            let detail = format!("a snapshot of offset {offset}, and the log ends at {end}");
+            let detail = format!("the snapshot is for offset {offset}, and the log ends at {end}");
             report.finding("producers-wrong", About::partition(&self.partition).at(path), detail);
         }
     }
@@ -96,7 +100,7 @@ pub(super) fn compare(
             if compacted {
                 continue;
             }
-            return Some(format!("producer {} is in it, and wrote nothing", entry.producer_id));
+            return Some(format!("the snapshot has producer {}, which wrote nothing", entry.producer_id));
         };
         let told = |entry: &ProducerSnapshotEntry| (entry.epoch, entry.last_sequence, entry.last_offset);
         // Of a producer that wrote on, compaction takes the batches that it had written by then.
@@ -128,7 +132,7 @@ pub(super) fn compare(
         rebuilt.values().find(|entry| entry.transaction_first_offset >= Offset::ZERO && !in_it(entry.producer_id));
     open.map(|entry| {
         let since = entry.transaction_first_offset;
-        format!("producer {} is not in it, and has a transaction open since offset {since}", entry.producer_id)
+        format!("the snapshot lacks producer {}, which has a transaction open since offset {since}", entry.producer_id)
     })
 }
 

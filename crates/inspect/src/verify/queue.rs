@@ -127,11 +127,11 @@ impl Queues {
         let path = dir.join(ID);
         let found = load(check.fs, &path, About::partition(name), check.report, partition_metadata::decode);
         if found.is_none() && matches!(check.fs.exists(&path), Ok(false)) {
-            let detail = "without it the queue is made again at the next start";
+            let detail = "without this file the next start rebuilds the queue";
             check.report.finding("file-missing", About::partition(name).at(&path), detail);
         }
         if found.is_some() && id.is_some() && found != id {
-            let detail = "the queue is of another topic; it is made again at the next start";
+            let detail = "the queue belongs to another topic; the next start rebuilds it";
             check.report.finding("queue-wrong", About::partition(name).at(&path), detail);
         }
         if !clean {
@@ -144,7 +144,7 @@ impl Queues {
         let len = self.open.get(&path).and_then(|file| file.as_ref()?.len().ok()).unwrap_or(0);
         if let Some(last) = behind.iter().rposition(|entry| entry.size > 0) {
             let about = About::partition(name).at(&path).offsets(end.0, end.0 + last as i64);
-            check.report.finding("queue-wrong", about, "the consume queue goes on behind the end of the log");
+            check.report.finding("queue-wrong", about, "the consume queue has entries behind the end of the log");
         } else if len > due {
             let detail = format!("the file has {len} bytes, and the entries of the log take {due}");
             check.report.finding("queue-wrong", About::partition(name).at(&path), detail);
