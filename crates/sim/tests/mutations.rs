@@ -47,7 +47,6 @@ fn broken_in_sync_sets_and_syncs_are_noticed() {
     noticed(Mutation::JoinAtWatermark, &[IN_SYNC]);
     noticed(Mutation::PendingNotCounted, &[IN_SYNC]);
     noticed_from(300, Mutation::OldIncarnationCounts, &[IN_SYNC]);
-    noticed_from(4_761, Mutation::FetchEpochUnchecked, &[ACKNOWLEDGED, IN_SYNC]);
     noticed(Mutation::FollowerDoesNotSync, &[RECOVERY]);
 }
 
