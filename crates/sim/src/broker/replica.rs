@@ -104,7 +104,8 @@ impl Replica {
     }
 
     /// Whether this log ends inside a batch of the leader, above what is committed. The logs differ where that batch
-    /// begins, and no epoch tells: the leader's log start lies in the batch (DeleteRecords), and its epochs begin there.
+    /// begins. No epoch tells of it: the leader's log start lies in the batch (DeleteRecords), and its epochs begin
+    /// there.
     pub(super) fn ends_inside(&self, batch: &BatchFact) -> bool {
         let end = self.log.log_end();
         batch.base < end && end <= batch.last && self.high_watermark() <= batch.base
