@@ -44,6 +44,8 @@ mod classic;
 mod config;
 mod error;
 mod foreign;
+mod group_type;
+mod now;
 mod offsets;
 mod outcome;
 mod records;
@@ -56,8 +58,9 @@ mod timers;
 pub use classic::GroupState;
 pub use config::GroupConfig;
 pub use error::{AppendFailure, GroupError, RecordError};
-pub use foreign::GroupType;
-pub use outcome::{CoordinatorOutcome, Now, ReplyToken};
+pub use group_type::GroupType;
+pub use now::{Now, ReplyToken};
+pub use outcome::CoordinatorOutcome;
 pub use records::{GroupMetadata, OffsetsRecord, StoredMember};
 pub use replies::{
     CommittedPartition, CommittedTopic, DeletedOffsets, DescribedGroup, DescribedMember, FetchedPartition,

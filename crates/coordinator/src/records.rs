@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use mainstem_types::{PartitionIndex, TimestampMs};
 
-use crate::foreign::ForeignKey;
+use crate::group_type::ForeignKey;
 use crate::{Blob, CommittedOffset, GroupType};
 
 /// A member in a GroupMetadata record.

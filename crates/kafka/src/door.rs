@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use mainstem_broker::Broker;
-use mainstem_door::{Close, ConnectionInfo, Frame, Handled, Outbox, Protocol, Reply, handle_elsewhere};
+use mainstem_door::{Close, ConnectionInfo, Frame, Handled, Outbox, Protocol, handle_elsewhere};
 use mainstem_waits::WaitTimer;
 use parking_lot::Mutex;
 
 use crate::close::CloseReason;
+use crate::context::{AllApis, Connection, Door};
 use crate::fetch::session::SessionCache;
 use crate::framing::{next_frame, put_length};
 use crate::loggers::Loggers;
@@ -22,32 +23,14 @@ const API_VERSIONS_KEY: i16 = 18;
 /// Longer requests are handled on the threads for heavy work.
 const REACTOR_FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// Shared by all reactors; clones share everything.
-#[derive(Clone)]
-pub struct Door {
-    pub broker: Arc<Broker>,
-    pub(crate) fetch_sessions: Arc<SessionCache>,
-    pub(crate) loggers: Arc<Loggers>,
-    /// `socket.request.max.bytes`.
-    request_bytes_max: usize,
-}
-
-/// The state of one connection that the door keeps between its requests: there is one, whichever thread handles them.
-#[derive(Debug)]
-pub struct Connection {
-    pub info: ConnectionInfo,
-    /// From ApiVersions 3+: name and version of the client's software.
-    pub client_software: Mutex<Option<(Box<str>, Box<str>)>>,
-    pub(crate) wait_timer: WaitTimer,
-}
-
 impl Door {
     pub fn new(broker: Arc<Broker>) -> Door {
         let slots = broker.config().fetch.session_slots.max(0) as usize;
         let loggers = Loggers::new(&[], BTreeMap::new(), Box::new(|_| ()));
         let request_bytes_max = usize::try_from(broker.config().connections.request_max_bytes).unwrap_or(0);
         let fetch_sessions = Arc::new(SessionCache::new(slots));
-        Door { broker, fetch_sessions, loggers: Arc::new(loggers), request_bytes_max }
+        let apis = AllApis { of_kafka: registry::APIS, own: registry::OWN_APIS };
+        Door { broker, fetch_sessions, loggers: Arc::new(loggers), apis, request_bytes_max }
     }
 
     /// With the loggers of the process, whose levels clients may see and change.
@@ -91,13 +74,6 @@ impl Door {
     }
 }
 
-impl Connection {
-    /// The client's host as Kafka writes it: Java's form of an address, `/127.0.0.1`.
-    pub fn client_host(&self) -> String {
-        format!("/{}", self.info.peer.ip())
-    }
-}
-
 /// Apis whose long requests are no more work than short ones, or that see to it themselves.
 fn is_light(api_key: i16) -> bool {
     matches!(api_key, PRODUCE_KEY | API_VERSIONS_KEY)
@@ -105,15 +81,6 @@ fn is_light(api_key: i16) -> bool {
 
 fn close(reason: CloseReason) -> Handled {
     Handled::close(reason)
-}
-
-/// Answers on a thread of the broker that may wait for the disk, which a reactor may not.
-pub(crate) fn on_pool(
-    broker: &Arc<Broker>,
-    answer: impl FnOnce(&Broker) -> Result<Reply, CloseReason> + Send + 'static,
-) -> Handled {
-    let answering = Arc::clone(broker);
-    Handled::on_pool(broker.blocking(), move || answer(&answering).unwrap_or_else(Reply::close))
 }
 
 impl Protocol for Door {

@@ -9,6 +9,7 @@
 pub mod api;
 mod authorized;
 mod close;
+mod context;
 mod door;
 mod errors;
 pub mod fetch;
@@ -23,7 +24,8 @@ mod stranger;
 mod test_support;
 
 pub use close::CloseReason;
-pub use door::{Connection, Door, may_pipeline};
+pub use context::{Api, Connection, Door, Handler};
+pub use door::may_pipeline;
 pub use framing::{FRAME_BYTES_MIN, FrameError, LENGTH_BYTES, next_frame, put_length};
 pub use loggers::{Loggers, ROOT as ROOT_LOGGER};
 pub use request::Request;

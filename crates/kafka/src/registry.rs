@@ -1,52 +1,9 @@
-//! The lists of apis. What stands here is what ApiVersions advertises, and nothing else is answered.
+//! The lists of apis. ApiVersions advertises exactly these apis, and no other is answered.
 
-use std::sync::Arc;
-
-use mainstem_door::Handled;
 use mainstem_kafka_wire::ApiKey;
 
 use crate::api;
-use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::request::Request;
-
-/// One api: its key, the versions that are accepted, and the function that answers.
-pub struct Api {
-    pub key: i16,
-    pub name: &'static str,
-    /// The least version that is accepted.
-    pub min_version: i16,
-    pub max_version: i16,
-    /// The least version that is *advertised*. It differs for Produce alone: librdkafka up to 2.11.0 takes a range
-    /// without version 0 for a broker without compression (KAFKA-18659).
-    pub advertised_min_version: i16,
-    pub handle: Handler,
-}
-
-/// Answers one request. An error ends the connection.
-pub type Handler = fn(&Door, &Arc<Connection>, Request) -> Result<Handled, CloseReason>;
-
-impl Api {
-    pub const fn new(key: i16, name: &'static str, versions: std::ops::RangeInclusive<i16>, handle: Handler) -> Api {
-        Api {
-            key,
-            name,
-            min_version: *versions.start(),
-            max_version: *versions.end(),
-            advertised_min_version: *versions.start(),
-            handle,
-        }
-    }
-
-    pub const fn advertised_from(mut self, version: i16) -> Api {
-        self.advertised_min_version = version;
-        self
-    }
-
-    pub fn supports(&self, version: i16) -> bool {
-        (self.min_version..=self.max_version).contains(&version)
-    }
-}
+use crate::context::Api;
 
 /// All apis that Kafka has, too, by ascending key.
 pub static APIS: &[&Api] = &[
@@ -89,8 +46,8 @@ pub static APIS: &[&Api] = &[
     &api::k075_describe_topic_partitions::API,
 ];
 
-/// Mainstem's own apis, by ascending key. They are advertised to Mainstem's own client alone: others see what they see
-/// of a Kafka.
+/// Mainstem's own apis, by ascending key. Only Mainstem's own client is told of them: others see the
+/// apis of a Kafka.
 pub static OWN_APIS: &[&Api] = &[&api::k20000_find_by_key::API];
 
 /// The api of a key.

@@ -35,7 +35,7 @@ use mainstem_store::StoreEnv;
 use mainstem_types::{TimestampMs, TopicId};
 use parking_lot::Mutex;
 
-use crate::door::{Connection, Door};
+use crate::context::{Connection, Door};
 
 /// The wall clock of the test brokers when they start, in milliseconds.
 const START_MS: i64 = 1_790_000_000_000;

@@ -1,6 +1,7 @@
 //! What a classic group says of itself: DescribeGroups, the rules of its offsets' expiry, the checks of other APIs.
 
-use super::group::{ClassicGroup, GroupState};
+use super::group::ClassicGroup;
+use super::state::GroupState;
 use crate::offsets::ExpiryBase;
 use crate::{Blob, DescribedGroup, DescribedMember, GroupError, OffsetCommitRequest};
 

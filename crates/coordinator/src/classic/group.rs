@@ -1,53 +1,18 @@
 //! The state of a classic group and its small, local changes. Nothing here answers a request or sets a timer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use mainstem_types::TimestampMs;
 
 use super::member::{Member, MemberCounts, Protocol};
+use super::state::GroupState;
 use super::subscription::subscribed_topics;
 use crate::{Blob, GroupError, GroupMetadata, JoinedGroup, JoinedMember, StoredMember};
 
 /// The protocol type of the stock consumers, the only one whose bytes are looked into.
 pub(crate) const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
-
-/// The states of a group, by Kafka's names.
-///
-/// ```text
-/// Empty ──join──► PreparingRebalance ──all joined, or timeout──► CompletingRebalance ──leader syncs──► Stable
-///   ▲                 │      ▲                                        │                                  │
-///   └──nobody left────┘      └──────────── join, leave, expiry ───────┴──────────────────────────────────┘
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum GroupState {
-    PreparingRebalance,
-    CompletingRebalance,
-    Stable,
-    Empty,
-    /// Only in descriptions: there is no such group.
-    Dead,
-}
-
-impl GroupState {
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupState::PreparingRebalance => "PreparingRebalance",
-            GroupState::CompletingRebalance => "CompletingRebalance",
-            GroupState::Stable => "Stable",
-            GroupState::Empty => "Empty",
-            GroupState::Dead => "Dead",
-        }
-    }
-}
-
-impl fmt::Display for GroupState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The first rebalance of an empty group waits `delay_ms`, again and again while members come, `remaining_ms` at most.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::context::Context;
-use super::group::{ClassicGroup, GroupState};
+use super::group::ClassicGroup;
 use super::member::{Member, Protocol, copy_protocols};
+use super::state::GroupState;
 use super::undo::{ReplacedStaticMember, Undo};
 use crate::{Blob, GroupError, JoinGroupRequest, OffsetsRecord, Reply, ReplyToken};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::context::Context;
-use super::group::{ClassicGroup, GroupState};
+use super::group::ClassicGroup;
+use super::state::GroupState;
 use crate::{GroupError, LeaveGroupRequest, LeavingMember, LeftMember};
 
 impl ClassicGroup {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::context::Context;
-use super::group::{ClassicGroup, GroupState, InitialDelay};
+use super::group::{ClassicGroup, InitialDelay};
+use super::state::GroupState;
 use crate::timers::{TimerKey, Timers};
 use crate::{GroupError, OffsetsRecord, Reply, SyncedGroup};
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::context::Context;
-use super::group::{ClassicGroup, GroupState};
+use super::group::ClassicGroup;
+use super::state::GroupState;
 use super::undo::Undo;
 use crate::timers::TimerKey;
 use crate::{Blob, GroupError, HeartbeatRequest, OffsetsRecord, Reply, ReplyToken, SyncGroupRequest, SyncedGroup};

@@ -10,29 +10,7 @@ use mainstem_types::TimestampMs;
 
 use crate::shard::GroupView;
 use crate::timers::TimerKey;
-use crate::{CommittedOffset, CoordinatorOutcome, GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord};
-
-/// From when the retention of a group's offsets counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExpiryBase {
-    /// From the commit of each.
-    Commit,
-    /// From this moment, for all.
-    Since(TimestampMs),
-}
-
-impl ExpiryBase {
-    fn is_expired(self, offset: &CommittedOffset, now: TimestampMs, retention_ms: i64) -> bool {
-        let base = match self {
-            ExpiryBase::Commit => offset.commit_timestamp,
-            ExpiryBase::Since(moment) => moment,
-        };
-        match offset.expire_timestamp {
-            Some(expires) => now >= expires,
-            None => now.0.saturating_sub(base.0) >= retention_ms,
-        }
-    }
-}
+use crate::{CoordinatorOutcome, GroupShard, MAX_TOMBSTONES_PER_OUTCOME, Now, OffsetsRecord};
 
 impl GroupShard {
     /// One sweep, or the next part of one that had too many records for one outcome.

@@ -2,6 +2,7 @@
 
 mod commit;
 mod expiry;
+mod expiry_base;
 mod fetch;
 
-pub(crate) use expiry::ExpiryBase;
+pub(crate) use expiry_base::ExpiryBase;

@@ -13,7 +13,7 @@ use mainstem_kafka_wire::{
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs};
 
 use super::{FoundRecord, GroupMetadata, OffsetsRecord, StoredMember};
-use crate::foreign::{ForeignKey, names_member};
+use crate::group_type::{ForeignKey, names_member};
 use crate::{CommittedOffset, GroupType, RecordError};
 
 /// The version that carries `expireTimestamp`; no other does.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use mainstem_types::{Offset, ProducerId};
 
 use crate::classic::ClassicGroup;
-use crate::foreign::{ForeignGroup, ForeignKey};
+use crate::foreign::ForeignGroup;
+use crate::group_type::ForeignKey;
 use crate::records::FoundRecord;
 use crate::{GroupMetadata, GroupType};
 

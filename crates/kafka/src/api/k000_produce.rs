@@ -17,9 +17,8 @@ use mainstem_kafka_wire::messages::produce_response::ProduceResponse;
 use mainstem_waits::WaitTimer;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::produce::{Answers, Batches, Place, Terms, failure};
-use crate::registry::Api;
 use crate::request::Request;
 
 /// Versions 0-2 are advertised and refused, see [`Api::advertised_min_version`].

@@ -19,13 +19,12 @@ use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
 use mainstem_waits::end_of_wait;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::fetch::read::{Disk, FetchRead, Limits, WouldBlock, look, resolve};
 use crate::fetch::respond::{respond, session_error};
 use crate::fetch::session::{
     Answered, FetchPlan, PartitionKey, PlannedWait, SessionCache, SessionError, SessionRequest, TopicReference, Wanted,
 };
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(1, "Fetch", 4..=18, handle);

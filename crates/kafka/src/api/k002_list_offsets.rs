@@ -20,9 +20,8 @@ use mainstem_kafka_wire::messages::list_offsets_response::{
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TimestampMs};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door, on_pool};
+use crate::context::{Api, Connection, Door, on_pool};
 use crate::errors::{epoch_error_code, read_error_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(2, "ListOffsets", 1..=11, handle);

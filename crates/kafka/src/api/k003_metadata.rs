@@ -25,9 +25,8 @@ use mainstem_types::{NodeId, TopicId, is_internal_topic, validate_topic_name};
 
 use crate::authorized::{self, operations};
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::create_topic_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 use crate::shown_partition::ShownReplicas;
 

@@ -18,9 +18,8 @@ use mainstem_kafka_wire::messages::offset_commit_response::{
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex, TopicId};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(8, "OffsetCommit", 2..=10, handle);

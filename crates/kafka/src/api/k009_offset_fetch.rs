@@ -23,9 +23,8 @@ use mainstem_kafka_wire::messages::offset_fetch_response::{
 use mainstem_types::{PartitionIndex, TopicId};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(9, "OffsetFetch", 1..=10, handle);

@@ -15,8 +15,7 @@ use mainstem_kafka_wire::messages::FindCoordinatorRequest;
 use mainstem_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(10, "FindCoordinator", 0..=6, handle);

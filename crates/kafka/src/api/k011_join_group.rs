@@ -12,9 +12,8 @@ use mainstem_kafka_wire::messages::JoinGroupRequest;
 use mainstem_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(11, "JoinGroup", 0..=9, handle);

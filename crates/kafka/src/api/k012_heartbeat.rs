@@ -8,9 +8,8 @@ use mainstem_door::Handled;
 use mainstem_kafka_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_result_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(12, "Heartbeat", 0..=4, handle);

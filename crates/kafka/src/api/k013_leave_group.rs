@@ -11,9 +11,8 @@ use mainstem_kafka_wire::messages::LeaveGroupRequest;
 use mainstem_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(13, "LeaveGroup", 0..=5, handle);

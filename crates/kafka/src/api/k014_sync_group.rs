@@ -10,9 +10,8 @@ use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(14, "SyncGroup", 0..=5, handle);

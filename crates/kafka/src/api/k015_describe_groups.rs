@@ -15,9 +15,8 @@ use mainstem_kafka_wire::messages::describe_groups_response::{
 
 use crate::authorized::{self, operations};
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(15, "DescribeGroups", 0..=6, handle);

@@ -9,9 +9,8 @@ use mainstem_kafka_wire::messages::ListGroupsRequest;
 use mainstem_kafka_wire::messages::list_groups_response::{ListGroupsResponse, ListedGroup};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(16, "ListGroups", 0..=5, handle);

@@ -21,8 +21,7 @@ use mainstem_kafka_wire::messages::api_versions_response::{
 use mainstem_metadata::image::{ClusterImage, FeatureRange, SUPPORTED_FEATURES};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::{APIS, Api, OWN_APIS};
+use crate::context::{AllApis, Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(18, "ApiVersions", 0..=5, handle);
@@ -52,7 +51,7 @@ fn answer(door: &Door, connection: &Arc<Connection>, request: &Request) -> Resul
     }
     let image = door.broker.image();
     Ok(request.reply(&ApiVersionsResponse {
-        api_keys: advertised(request.version >= 3 && message.client_software_name == OWN_CLIENT),
+        api_keys: advertised(&door.apis, request.version >= 3 && message.client_software_name == OWN_CLIENT),
         supported_features: supported_features(request.version),
         finalized_features_epoch: image.offset.0,
         finalized_features: finalized_features(&image),
@@ -64,15 +63,15 @@ fn owned(text: &str) -> Box<str> {
     text.into()
 }
 
-/// The APIs of [`APIS`], and those of [`OWN_APIS`] for clients that know them, by ascending key.
-fn advertised(with_own: bool) -> Vec<ApiVersion> {
+/// The APIs of Kafka, and Mainstem's own for clients that know them, by ascending key.
+fn advertised(apis: &AllApis, with_own: bool) -> Vec<ApiVersion> {
     let row = |api: &&Api| ApiVersion {
         api_key: api.key,
         min_version: api.advertised_min_version,
         max_version: api.max_version,
     };
-    let own = if with_own { OWN_APIS } else { &[] };
-    APIS.iter().chain(own).map(row).collect()
+    let own = if with_own { apis.own } else { &[] };
+    apis.of_kafka.iter().chain(own).map(row).collect()
 }
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey<'static>> {
@@ -123,6 +122,7 @@ fn is_software(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::{APIS, OWN_APIS};
     use crate::test_support::TestDoor;
     use mainstem_kafka_wire::ApiKey;
 
@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_advertised_is_what_is_registered() {
         let all: Vec<_> = APIS.iter().chain(OWN_APIS).collect();
-        for (advertised, apis) in [(advertised(false), &all[..APIS.len()]), (advertised(true), &all)] {
+        let lists = AllApis { of_kafka: APIS, own: OWN_APIS };
+        for (advertised, apis) in [(advertised(&lists, false), &all[..APIS.len()]), (advertised(&lists, true), &all)] {
             assert_eq!(advertised.len(), apis.len());
             let same = |(row, api): (&ApiVersion, &&&Api)| row.api_key == api.key && row.max_version == api.max_version;
             assert!(advertised.iter().zip(apis).all(same));

@@ -20,9 +20,8 @@ use mainstem_metadata::config::ConfigEntry;
 use mainstem_metadata::controller::{CreateTopicError, CreatedTopic, NewTopic};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{controller_error_code, create_topic_error_code, unserved_error};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(19, "CreateTopics", 2..=7, handle);

@@ -18,9 +18,8 @@ use mainstem_metadata::controller::{DeleteTopicError, DeletedTopic, TopicRef};
 use mainstem_types::TopicId;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{controller_error_code, delete_topic_error_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(20, "DeleteTopics", 1..=6, handle);

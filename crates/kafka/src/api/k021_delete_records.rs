@@ -20,8 +20,7 @@ use mainstem_store::LogStartError;
 use mainstem_types::{Offset, PartitionIndex};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(21, "DeleteRecords", 0..=2, handle);

@@ -12,8 +12,7 @@ use mainstem_kafka_wire::ErrorCode;
 use mainstem_kafka_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(22, "InitProducerId", 0..=5, handle);

@@ -17,9 +17,8 @@ use mainstem_kafka_wire::messages::offset_for_leader_epoch_response::{
 use mainstem_types::{LeaderEpoch, Offset, PartitionIndex};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::epoch_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(23, "OffsetForLeaderEpoch", 2..=4, handle);

@@ -26,8 +26,7 @@ use mainstem_metadata::image::ConfigResource;
 use mainstem_types::validate_topic_name;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(32, "DescribeConfigs", 1..=4, handle);

@@ -18,9 +18,8 @@ use mainstem_metadata::controller::{AlterConfigError, ConfigReplacement};
 use mainstem_metadata::image::ConfigResource;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{alter_config_error_code, controller_error_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(33, "AlterConfigs", 0..=2, handle);

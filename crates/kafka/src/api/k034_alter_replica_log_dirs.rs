@@ -17,8 +17,7 @@ use mainstem_kafka_wire::messages::alter_replica_log_dirs_response::{
 use mainstem_types::PartitionIndex;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(34, "AlterReplicaLogDirs", 1..=2, handle);

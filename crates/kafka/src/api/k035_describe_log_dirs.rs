@@ -16,8 +16,7 @@ use mainstem_kafka_wire::messages::describe_log_dirs_response::{
 };
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door, on_pool};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door, on_pool};
 use crate::request::Request;
 
 pub const API: Api = Api::new(35, "DescribeLogDirs", 1..=5, handle);

@@ -17,9 +17,8 @@ use mainstem_kafka_wire::messages::create_partitions_response::{
 use mainstem_metadata::controller::{CreatePartitionsError, NewPartitions};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{controller_error_code, create_partitions_error_code, unserved_error};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(37, "CreatePartitions", 0..=3, handle);

@@ -14,9 +14,8 @@ use mainstem_kafka_wire::messages::DeleteGroupsRequest;
 use mainstem_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::group_result_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(42, "DeleteGroups", 0..=3, handle);

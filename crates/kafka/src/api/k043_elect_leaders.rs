@@ -15,8 +15,7 @@ use mainstem_kafka_wire::messages::elect_leaders_response::{
 use mainstem_metadata::image::{ClusterImage, NO_LEADER};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(43, "ElectLeaders", 0..=2, handle);

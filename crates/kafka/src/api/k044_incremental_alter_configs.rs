@@ -25,9 +25,8 @@ use mainstem_metadata::controller::{
 use mainstem_metadata::image::ConfigResource;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{alter_config_error_code, controller_error_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(44, "IncrementalAlterConfigs", 0..=1, handle);

@@ -18,9 +18,8 @@ use mainstem_metadata::controller::{ReassignError, Reassignment};
 use mainstem_types::PartitionIndex;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::controller_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(45, "AlterPartitionReassignments", 0..=1, handle);

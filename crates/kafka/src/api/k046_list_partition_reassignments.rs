@@ -6,8 +6,7 @@ use mainstem_door::Handled;
 use mainstem_kafka_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(46, "ListPartitionReassignments", 0..=0, handle);

@@ -19,9 +19,8 @@ use mainstem_kafka_wire::messages::offset_delete_response::{
 use mainstem_types::PartitionIndex;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::{group_error_code, group_result_code};
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(47, "OffsetDelete", 0..=0, handle);

@@ -16,8 +16,7 @@ use mainstem_kafka_wire::messages::describe_quorum_response::{
 use mainstem_types::CLUSTER_METADATA_TOPIC;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(55, "DescribeQuorum", 0..=2, handle);

@@ -15,9 +15,8 @@ use mainstem_kafka_wire::messages::update_features_response::{UpdatableFeatureRe
 use mainstem_metadata::controller::{FeatureUpdate, UpgradeKind};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::controller_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(57, "UpdateFeatures", 0..=2, handle);

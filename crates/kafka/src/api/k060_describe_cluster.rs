@@ -10,8 +10,7 @@ use mainstem_kafka_wire::messages::describe_cluster_response::{DescribeClusterBr
 
 use crate::authorized::{self, operations};
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(60, "DescribeCluster", 0..=2, handle);

@@ -15,8 +15,7 @@ use mainstem_store::ProducerSummary;
 use mainstem_types::PartitionIndex;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(61, "DescribeProducers", 0..=0, handle);

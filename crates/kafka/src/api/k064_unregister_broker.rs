@@ -10,9 +10,8 @@ use mainstem_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerRes
 use mainstem_metadata::controller::UnregisterBrokerError;
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
+use crate::context::{Api, Connection, Door};
 use crate::errors::controller_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(64, "UnregisterBroker", 0..=0, handle);

@@ -15,8 +15,7 @@ use mainstem_kafka_wire::messages::list_config_resources_response::{
 use mainstem_metadata::image::{ClusterImage, ConfigResource};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 
 pub const API: Api = Api::new(74, "ListConfigResources", 0..=1, handle);

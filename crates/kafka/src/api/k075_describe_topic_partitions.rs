@@ -23,8 +23,7 @@ use mainstem_types::{NodeId, is_internal_topic, validate_topic_name};
 
 use crate::authorized;
 use crate::close::CloseReason;
-use crate::door::{Connection, Door};
-use crate::registry::Api;
+use crate::context::{Api, Connection, Door};
 use crate::request::Request;
 use crate::shown_partition::ShownReplicas;
 

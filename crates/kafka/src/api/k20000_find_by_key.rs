@@ -18,9 +18,8 @@ use mainstem_store::FindByKeyError;
 use mainstem_types::{PartitionIndex, TimestampMs, TopicId};
 
 use crate::close::CloseReason;
-use crate::door::{Connection, Door, on_pool};
+use crate::context::{Api, Connection, Door, on_pool};
 use crate::errors::read_error_code;
-use crate::registry::Api;
 use crate::request::Request;
 
 pub const API: Api = Api::new(20_000, "FindByKey", 0..=0, handle);
