@@ -122,7 +122,7 @@ impl NodeState {
         let logs = groups.iter().filter_map(|(_, partition)| partition.log().as_group_partition().cloned());
         deleted.extend(self.folder.delete_group_partitions(&logs.collect::<Vec<_>>()));
         for ((_, partition), deleted) in own.iter().chain(&groups).zip(deleted) {
-            // After the log was closed: who wakes finds that it is gone.
+            // After the log was closed: a woken waiter finds that it is gone.
             partition.was_deleted();
             if let Err(error) = deleted {
                 tracing::error!("{}-{}: cannot delete its folder: {error}", partition.topic, partition.index);
@@ -214,7 +214,7 @@ impl NodeState {
             topic_id: topic.id,
             index: PartitionIndex(index),
             node: self.node,
-            // What is above is committed again when the in-sync set says so: with one replica at its election.
+            // Records above it are committed again by the in-sync set: with one replica at its election.
             high_watermark: self.folder.high_watermark(log.partition()),
             space: self.space.clone(),
         };
@@ -251,7 +251,7 @@ impl NodeState {
         }
         let (name, config) = (Arc::clone(&served.name), Arc::clone(&served.config));
         topics.insert(Arc::new(Topic { name, id, partitions: kept, config }));
-        // Whoever looks from here on does not find them.
+        // Later look-ups do not find them.
         self.topics.store(Arc::new(topics.clone()));
         self.delete_partitions(&gone.iter().map(|partition| (&*served, partition)).collect::<Vec<_>>());
     }

@@ -24,7 +24,7 @@ const REACTOR_UNPACKED_BYTES_MAX: usize = 4 << 20;
 const REACTOR_UNPACKED_BYTES_MIN: usize = 64 << 10;
 const TURN: Duration = Duration::from_millis(20);
 
-/// What the batches of one request share.
+/// The parts that the batches of one request share.
 #[derive(Debug, Clone, Copy)]
 pub struct AppendTerms {
     pub now: TimestampMs,

@@ -73,14 +73,14 @@ impl Broker {
         loop {
             let config = self.state.config.load_full();
             watching(&config);
-            // Who changed them meanwhile may have told the watcher before this did.
+            // A change that came meanwhile may have told the watcher before this call.
             if Arc::ptr_eq(&config, &self.state.config.load()) {
                 return;
             }
         }
     }
 
-    /// What the metadata says.
+    /// The image of the metadata.
     pub fn image(&self) -> Guard<Arc<ClusterImage>> {
         self.state.image.load()
     }

@@ -62,7 +62,7 @@ struct CleanerState {
     logs: Mutex<HashMap<Key, Standing>>,
 }
 
-/// What is remembered of a log that is being compacted, or could not be.
+/// The state of a log that is being compacted, or could not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Busy {
@@ -94,12 +94,12 @@ impl Cleaner {
         Ok(Cleaner { shared })
     }
 
-    /// Asks what is being compacted to end; the logs stay as they are. Does not wait for it.
+    /// Asks running passes to end; the logs stay as they are. Does not wait for the end.
     pub fn ask_to_stop(&self) {
         self.shared.signal.stop();
     }
 
-    /// Stops what is being compacted; the logs stay as they are.
+    /// Stops running passes; the logs stay as they are.
     pub fn stop(&self) {
         self.ask_to_stop();
         loop {
@@ -342,7 +342,7 @@ struct Pace<'s> {
     shared: &'s CleanerState,
     space: &'s Space,
     bytes_per_second: f64,
-    /// What is to be waited for so far.
+    /// The wait that has come together so far.
     owed: Duration,
 }
 
@@ -359,7 +359,7 @@ impl<'s> Pace<'s> {
 
 impl CleaningControl for Pace<'_> {
     fn proceed(&mut self, bytes: u64) -> bool {
-        // What it reads counts, too: then appends look at the disk sooner than they must.
+        // The bytes that a pass reads count, too: so appends look at the disk sooner than they must.
         drop(self.space.count(usize::try_from(bytes).unwrap_or(usize::MAX)));
         let seconds = bytes as f64 / self.bytes_per_second.max(1.0);
         self.owed += Duration::try_from_secs_f64(seconds).unwrap_or(REST_MAX);

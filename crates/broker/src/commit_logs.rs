@@ -11,7 +11,7 @@ use crate::retention::retention_of_groups;
 
 /// How often the use of the disk is looked at.
 pub(crate) const LOOK: Duration = Duration::from_secs(10);
-/// Files that one look deletes whatever retention says: so many, and the disk is looked at again.
+/// One look deletes at most so many files that retention would keep. Then the broker looks at the disk again.
 const FORCED_FILES_MAX: usize = 10;
 const HOUR_MS: i64 = 3_600_000;
 
@@ -51,7 +51,7 @@ pub(crate) fn make_room(state: &NodeState, go_on: &dyn Fn() -> bool) {
             return;
         }
         match state.folder.oldest_commit_log_files() {
-            // The oldest that can go: what is not committed keeps its own file, not those of other groups.
+            // The oldest file that can go: uncommitted entries keep their own file, not the files of other groups.
             Ok(oldest) if oldest.iter().any(|file| delete(state, file)) => {}
             Ok(_) => return,
             Err(error) => return tracing::error!("cannot delete the oldest commit log file: {error}"),
@@ -59,10 +59,10 @@ pub(crate) fn make_room(state: &NodeState, go_on: &dyn Fn() -> bool) {
     }
 }
 
-/// Whether the file could go: what is not committed stays.
+/// Whether the file could go: uncommitted entries stay.
 fn delete(state: &NodeState, oldest: &OldFile) -> bool {
     let deleted = hide(state, oldest).and_then(|()| state.folder.remove_unneeded_of(&oldest.group));
-    // Not behind everything else that is to be removed.
+    // Before everything else that waits to be removed.
     state.folder.remove_deleted_of(&oldest.group);
     match deleted {
         Ok(0) => false,

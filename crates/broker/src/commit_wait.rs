@@ -92,7 +92,7 @@ impl CommitWaiters {
         let ready = waiters.queue.partition_point(|waiter| waiter.end <= high_watermark);
         let released: Vec<Waiter> = waiters.queue.drain(..ready).collect();
         self.count.fetch_sub(ready, Ordering::SeqCst);
-        // Who is woken may come back for the lock at once.
+        // A woken waiter may come back for the lock at once.
         drop(waiters);
         for waiter in released {
             // The client may have left; then there is no receiver.

@@ -27,7 +27,7 @@ impl<P> Default for CommitWaits<P> {
 }
 
 impl<P> CommitWaits<P> {
-    /// What is committed already costs nothing.
+    /// Batches that are committed already cost nothing.
     pub fn add(&mut self, place: P, commit: Commit) {
         if let Commit::Waiting(_) = commit {
             self.0.push((place, commit));

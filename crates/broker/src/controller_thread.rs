@@ -38,7 +38,7 @@ pub enum ControllerError {
     Stopping,
 }
 
-/// A change that is appended: what the node follows, and whom to tell, once it is committed.
+/// An appended change: once it is committed, the node follows it, and its caller is told.
 struct Change {
     /// With this change, and without later ones.
     image: ClusterImage,
@@ -48,7 +48,7 @@ struct Change {
 
 type Done = Box<dyn FnOnce(Result<(), ControllerError>) + Send>;
 
-/// What the thread owns.
+/// The state that the thread owns.
 pub(crate) struct ControllerState {
     /// With all changes that are appended.
     controller: Controller,
@@ -108,7 +108,7 @@ impl ControllerState {
         Ok(self.log.log().durable_end())
     }
 
-    /// The node follows what is committed below `position`, and who waits for it is told.
+    /// The node follows the changes that are committed below `position`, and their callers are told.
     fn committed(&mut self, position: Offset, state: &NodeState) {
         for Change { image, delta, done } in self.uncommitted.commit(position) {
             if !delta.is_empty() {
@@ -173,7 +173,7 @@ impl ControllerState {
         self.snapshot(state);
     }
 
-    /// Of what is committed: while changes wait for their commit there is none.
+    /// A snapshot has committed changes only: while changes wait for their commit there is none.
     pub fn snapshot(&mut self, state: &NodeState) {
         if !self.uncommitted.is_empty() {
             return;
@@ -210,14 +210,14 @@ impl ControllerThread {
         Ok(ControllerThread { sender: Mutex::new(Some(sender)), thread })
     }
 
-    /// Runs one operation: `decide` looks at the image and says what is recorded and answered.
+    /// Runs one operation: `decide` looks at the image, and gives the records and the answer.
     pub async fn change<R: Send + 'static>(
         &self,
         decide: impl FnOnce(&Controller, &NodeState) -> Decision<R> + Send + 'static,
     ) -> Result<R, ControllerError> {
         let (sender, receiver) = oneshot::channel();
         self.submit(Job::Change(Box::new(move |core, state| {
-            // The client may have gone away; what was asked for is done all the same.
+            // The client may have gone away; the operation is done all the same.
             core.decide(state, decide, move |reply| _ = sender.send(reply));
         })))?;
         receiver.await.map_err(|_| ControllerError::Stopping)?

@@ -1,4 +1,4 @@
-//! Long polls: a fetch that found too little waits here until appends have brought what it asked for.
+//! Long polls: a fetch that found too little waits here until appends have brought enough bytes.
 //!
 //! A waiter is registered with every partition of its fetch, and dropped with the fetch, so a client that leaves leaves
 //! nothing behind. An append wakes a waiter only when all bytes that it still wants have arrived. A small record
@@ -22,7 +22,7 @@ pub struct FetchWaiter {
 }
 
 impl FetchWaiter {
-    /// Takes note of appended bytes. Wakes once: who was woken says anew what it waits for.
+    /// Takes note of appended bytes. Wakes a waiter once: it then says anew how many bytes it waits for.
     fn add(&self, bytes: i64) {
         let missing = self.missing_bytes.fetch_sub(bytes, Ordering::SeqCst);
         if missing > 0 && missing <= bytes {
@@ -81,7 +81,7 @@ impl FetchWaiters {
         }
     }
 
-    /// Wakes all waiters whatever they wait for: the partition was deleted, failed, or changed its leader.
+    /// Wakes all waiters: the partition was deleted, failed, or changed its leader.
     pub(crate) fn wake_all(&self) {
         self.wake(i64::MAX / 2);
     }
@@ -108,7 +108,7 @@ impl FetchWait {
 
     /// Begins to wait for `bytes`, of which appends from here on count.
     pub fn expect_bytes(&self, bytes: i64) {
-        // What was told before is of no interest: the look that follows sees it.
+        // Bytes that were told before do not count: the look that follows sees them.
         std::pin::pin!(self.waiter.notify.notified()).enable();
         self.waiter.missing_bytes.store(bytes.max(1), Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What the start reports about topics whose acknowledged records may be only in memory.
+//! The start's report about topics whose acknowledged records may be only in memory.
 
 use std::collections::BTreeSet;
 

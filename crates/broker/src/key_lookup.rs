@@ -10,7 +10,7 @@ use crate::broker::Broker;
 use crate::partition::{Isolation, Partition};
 use crate::topics::Topic;
 
-/// What is looked for in a topic.
+/// The target of a look-up in a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLookup<'k> {
     pub key: &'k str,

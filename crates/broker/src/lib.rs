@@ -1,6 +1,6 @@
-//! The broker: produce, fetch, groups, topics, in domain terms. Executes what the state machines decide.
+//! The broker: produce, fetch, groups, topics, in domain terms. It carries out the decisions of the state machines.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - A record is acknowledged when it is committed: below the high watermark, which follows the log end
 //!   (`mainstem.durability=os`) or the durable end (`disk`). Consumers see nothing at or above it.

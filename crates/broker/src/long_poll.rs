@@ -1,4 +1,4 @@
-//! The loop of a long poll: look, say what is waited for, look again, wait.
+//! The loop of a long poll: look, register, look again, wait.
 //!
 //! No append is missed: what is waited for is said before the look, so an append that comes between the two is counted
 //! twice, which costs a look. At the end of the wait it looks once more and answers with what there is.
@@ -21,7 +21,7 @@ pub trait LongPoll: Sync {
     /// Whether it is the answer before the wait is over.
     fn is_enough(&self, found: &Self::Found) -> bool;
 
-    /// Takes note of what is not enough.
+    /// Takes note of a result that is not enough.
     fn saw(&self, found: &Self::Found);
 }
 

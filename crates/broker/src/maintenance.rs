@@ -58,7 +58,7 @@ static TASKS: [Task; 9] = [
         every: |config| millis(i64::from(config.log.flush_checkpoint_interval_ms)),
         run: |state, signal| write_checkpoints(state, &|| !signal.is_stopped()),
     },
-    // As in Kafka, whatever `log.initial.task.delay.ms` says.
+    // As in Kafka, without `log.initial.task.delay.ms`.
     Task { name: "producers", first: producers_interval, every: producers_interval, run: expire_producers },
     Task { name: "idle-files", first: |_| IDLE, every: |_| IDLE, run: release_idle },
 ];
@@ -168,7 +168,7 @@ fn expire_producers(state: &NodeState, signal: &Signal) {
     let now = state.env.clock.wall_ms();
     for_each_partition(state, signal, |partition| {
         partition.log().expire_producers(now);
-        // Lets go of what is remembered of transactions that ended below it.
+        // Forgets transactions that ended below the log start.
         partition.log().first_unstable_offset(partition.high_watermark());
     });
 }

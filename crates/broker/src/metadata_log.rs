@@ -53,7 +53,7 @@ pub(crate) struct MetadataLog {
 #[derive(Debug, Default)]
 pub(crate) struct LoadedMetadata {
     pub image: ClusterImage,
-    /// What the folder was formatted with; not part of the image until the first start has appended it.
+    /// The records that the folder was formatted with. The image has them once the first start has appended them.
     pub format: Vec<MetadataRecord<'static>>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A partition gets its folder with its first append. At once are created: the folders of the broker's own topics,
 //! because coordinators append on threads that must not wait; and those that something may be in the way of, so that
-//! whoever creates the topic is told.
+//! the creator of the topic is told.
 
 use std::sync::Arc;
 

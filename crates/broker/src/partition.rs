@@ -1,4 +1,4 @@
-//! One partition as the broker serves it: its log, its high watermark, those who wait for it.
+//! One partition as the broker serves it: its log, its high watermark, its waiters.
 //!
 //! ```text
 //! log start ≤ last stable offset ≤ high watermark ≤ log end
@@ -30,7 +30,7 @@ use crate::space::Space;
 pub(crate) use role::PartitionStart;
 
 /// Wakes every fetch that waits, where it is not known how many bytes became visible: records of several appends that
-/// were synced together. The woken fetch looks at what is really there.
+/// were synced together. The woken fetch looks at the real log.
 const UNKNOWN_BYTES: i64 = i64::MAX / 4;
 
 /// One partition that this node has a replica of.
@@ -40,7 +40,7 @@ pub struct Partition {
     pub index: PartitionIndex,
     log: TopicLog,
     replication: Replication,
-    /// What the replica set says, readable without its lock.
+    /// The replica set's state, readable without its lock.
     high_watermark: AtomicI64,
     leader_epoch: AtomicI32,
     /// The first epoch since which this node leads without a break. Nobody leads here: larger than any.
@@ -54,7 +54,7 @@ pub struct Partition {
     pub(crate) fetch_waiters: Arc<FetchWaiters>,
 }
 
-/// Whose replica set decides what is committed.
+/// The replica set that decides what is committed.
 enum Replication {
     /// Layout `partition`: the partition is a unit of its own.
     Own(Mutex<ReplicaSet>),
@@ -120,7 +120,7 @@ impl Partition {
         };
         let context = AppendContext { origin, leader_epoch, now, zstd_allowed, unpacked_bytes_max };
         let appended = self.log.append(batch, &context).inspect_err(|error| {
-            // Where no descriptor was left, the log goes on: whoever waits is still told of commits.
+            // Without a descriptor the log goes on, and waiters are still told of commits.
             if let AppendError::Storage(error) = error
                 && self.log.failure().is_some()
             {
@@ -249,7 +249,7 @@ impl Partition {
     }
 
     /// Checks `min.insync.replicas` for `acks=all`. More than all replicas are never asked for (KIP-966): a topic with
-    /// one replica can be written whatever the setting says.
+    /// one replica can always be written.
     pub fn check_min_in_sync(&self, required: usize) -> Result<(), MinInSyncError> {
         match &self.replication {
             Replication::Own(replica) => {
@@ -260,7 +260,7 @@ impl Partition {
         }
     }
 
-    /// Who waits for records, and how often changed what a fetch can see.
+    /// The waiters for records, and a count of the changes that a fetch can see.
     pub fn fetch_waiters(&self) -> &Arc<FetchWaiters> {
         &self.fetch_waiters
     }

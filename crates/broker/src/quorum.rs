@@ -1,4 +1,4 @@
-//! Who votes on the metadata log, as the log, its snapshots and `quorum-state` say it.
+//! The voters of the metadata log, as the log, its snapshots and `quorum-state` name them.
 //!
 //! Mainstem is the only voter of its log. A folder with other voters belongs to a cluster: its log may lack records
 //! that the other voters agreed on, and they never voted for a term that begins here. Mainstem refuses such a folder.

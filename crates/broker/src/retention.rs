@@ -1,4 +1,4 @@
-//! Retention of the records of partitions: what is too old, or too much, goes.
+//! Retention of the records of partitions: records that are too old, or too many, go.
 
 use mainstem_store::TopicLog;
 use mainstem_types::{TimestampMs, TopicPartition};

@@ -18,7 +18,7 @@ const RESERVE_BYTES_MAX: u64 = 1 << 30;
 const FULL_BYTES: u64 = 1 << 20;
 /// What file systems give out at once: a small append may take as much of the log, and as much of an index.
 const BLOCK_BYTES: u64 = 4096;
-/// More than any append has: what is counted at once does not overflow.
+/// More bytes than any append has: the sum of what is counted at once does not overflow.
 const BYTES_MAX: u64 = 1 << 40;
 /// With less above the reserve, logs reserve no space ahead of their ends: all of it is for records.
 const AHEAD_FROM_BYTES: u64 = 256 << 20;
@@ -32,18 +32,18 @@ pub(crate) struct Space {
 /// ```text
 /// written ≤ begun ≤ limit, or a thread checks the disk
 /// ```
-/// All three count bytes since the start. Whatever is below `written` was there when a later look at the disk began.
+/// All three count bytes since the start. Bytes below `written` were on the disk when a later look at it began.
 #[derive(Debug)]
 struct SpaceAccount {
     env: Arc<StoreEnv>,
     folder: PathBuf,
     short: AtomicBool,
-    /// The last look found less than [`FULL_BYTES`], whatever the reserve is.
+    /// The last look found less than [`FULL_BYTES`], with any reserve.
     full: AtomicBool,
     /// How often one of the two ended.
     recoveries: AtomicU64,
     reserve: AtomicU64,
-    /// What the append wanted that made it short, above the reserve.
+    /// The bytes, above the reserve, that the append wanted which made the disk short.
     missed: AtomicU64,
     begun: AtomicU64,
     written: AtomicU64,
@@ -121,7 +121,7 @@ impl Space {
         }
     }
 
-    /// Counts what is written in any case.
+    /// Counts bytes that are written in any case.
     pub fn count(&self, bytes: usize) -> Taken<'_> {
         let bytes = (bytes as u64).min(BYTES_MAX).next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
         self.shared.begun.fetch_add(bytes, Ordering::AcqRel);
@@ -135,7 +135,7 @@ impl SpaceAccount {
     }
 
     fn look(&self) -> io::Result<()> {
-        // In this order: what was written before is in what is free.
+        // In this order: the free space already lacks the bytes that were written before.
         let written = self.written.load(Ordering::Acquire);
         let free = self.env.fs.free_space(&self.folder)?;
         let unwritten = self.env.unwritten_buffer_bytes() as u64;
@@ -191,7 +191,7 @@ impl Space {
     }
 }
 
-/// What is kept free of a disk of `total` bytes when nobody has said it.
+/// The default reserve of a disk of `total` bytes.
 pub(crate) fn suggested_reserve(total: u64) -> u64 {
     (total / 20).min(RESERVE_BYTES_MAX)
 }

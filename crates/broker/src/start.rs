@@ -51,7 +51,7 @@ pub enum StartError {
     Stopped,
 }
 
-/// What the start found and did, for people.
+/// The findings and actions of the start, for people.
 #[derive(Debug, Default)]
 pub struct StartReport {
     /// One line each: how the folder was left, what was scanned and cut, what was parked, is unreadable, not served, or
@@ -221,7 +221,7 @@ fn report(found: &FolderReport, opened: &OpenReport, image: &ClusterImage, took_
     StartReport { lines }
 }
 
-/// What a Kafka would enforce and this broker does not: whoever relies on it must hear of it.
+/// Settings that a Kafka enforces and this broker does not: users who rely on them must hear of it.
 fn not_applied(image: &ClusterImage) -> Option<String> {
     let (rules, quotas) = (image.acls().count(), image.client_quotas().count());
     let kept = "in the metadata, kept for a Kafka, and not applied here: every client may do everything";

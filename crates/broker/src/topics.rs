@@ -9,7 +9,7 @@ use mainstem_types::{NodeId, PartitionIndex, TopicId, is_internal_topic};
 
 use crate::partition::Partition;
 
-/// One topic with its partitions. A change makes a new value; those who hold the old one see it as it was.
+/// One topic with its partitions. A change makes a new value. Holders of the old value see the topic as it was.
 pub struct Topic {
     pub name: Arc<str>,
     pub id: TopicId,

@@ -18,7 +18,7 @@ impl Broker {
         crate::commit_logs::make_room(&self.state, &|| true);
     }
 
-    /// Compacts what is due, whatever `log.cleaner.enable` says. Gives the number of passes over a log.
+    /// Compacts due logs, also without `log.cleaner.enable`. Gives the number of passes over a log.
     pub fn compact_logs(&self) -> usize {
         self.cleaner.run_due(&self.state)
     }

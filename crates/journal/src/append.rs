@@ -14,7 +14,7 @@ use crate::{AppendError, Journal, Location, RollError, SegmentBase};
 /// A segment below this size gets no reserved space: thousands of thin journals cost nothing.
 const RESERVE_FROM_BYTES: u64 = 1 << 20;
 
-/// What the system writes as one.
+/// The system writes such a piece as one.
 const PAGE_BYTES: u64 = 4096;
 
 /// The largest step of reserved space.

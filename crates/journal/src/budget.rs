@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much memory all who share it may take together, and how much they have.
+/// How much memory all sharers of the budget may take together, and how much they have.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: usize,

@@ -1,9 +1,9 @@
-//! How files are named that are to be unlinked.
+//! The names of files that wait to be unlinked.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What follows the name of a file that is to be unlinked.
+/// The end of the name of a file that waits to be unlinked.
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
 
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

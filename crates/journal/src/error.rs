@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::{Location, SegmentBase};
 
-/// The error that ended a journal. It is kept and given to everybody who appends or flushes later.
+/// The error that ended a journal. The journal keeps it, and gives it to all later appends and flushes.
 #[derive(Debug, thiserror::Error)]
 #[error("journal {}: {operation} failed at segment {segment}: {source}; the journal writes nothing more until a restart checks its files", dir.display())]
 pub struct JournalFailure {
     pub dir: PathBuf,
     pub segment: SegmentBase,
-    /// What was being done: "write", "sync", …
+    /// The action that failed: "write", "sync", …
     pub operation: &'static str,
     pub source: io::Error,
 }

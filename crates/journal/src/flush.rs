@@ -110,7 +110,7 @@ impl Journal {
         }
     }
 
-    /// What is not durable at this moment; `None` if everything is.
+    /// The range that is not durable at this moment; `None` if everything is durable.
     fn begin_round(&self) -> Result<Option<Round>, Arc<JournalFailure>> {
         let mut state = self.state.lock();
         let Some(target) = self.written_for_flush(&mut state)? else { return Ok(None) };

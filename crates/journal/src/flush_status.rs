@@ -30,7 +30,7 @@ impl FlushStatus {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// A thread took the journal from the queue and is about to sync what is appended now.
+    /// A thread took the journal from the queue, and is about to sync the entries that are appended by now.
     pub(crate) fn begin(&self) {
         self.0.store(RUNNING, Ordering::Release);
     }

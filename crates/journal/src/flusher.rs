@@ -48,7 +48,7 @@ impl Flusher {
     }
 
     /// Asks for everything before `up_to` to become durable. `true`: it is already, and there will be no report.
-    /// `false`: the journal's observer is told later, so register who waits before the call.
+    /// `false`: the journal's observer is told later, so register the waiter before the call.
     pub fn request(&self, journal: &Arc<Journal>, up_to: Location) -> bool {
         if journal.failure().is_none() && journal.durable().is_some_and(|durable| durable >= up_to) {
             return true;

@@ -1,4 +1,4 @@
-//! The journal: its parts and who locks what.
+//! The journal: its parts and their locks.
 //!
 //! Locks, in the order in which a thread may take them: `flush_order` (held across `fdatasync`; only flushes and cuts
 //! take it) → `state` (held across the page-cache write of one append) → `segments`, `durable`, the tail cache (held
@@ -59,7 +59,7 @@ pub(crate) struct AppendState {
     pub(crate) active: Option<Arc<Segment>>,
     /// The directory holds names that are not durable yet.
     pub(crate) dir_dirty: bool,
-    /// Files of the owner that are to be synced with the directory.
+    /// Files of the owner that a sync of the directory covers, too.
     pub(crate) new_files: &'static [&'static str],
     /// Up to which position of the active segment blocks are reserved.
     pub(crate) reserved_to: u64,
@@ -131,7 +131,7 @@ impl Journal {
         Ok((journal, recovered.report))
     }
 
-    /// Who is told what the [`crate::Flusher`] did. Can be set once; later calls change nothing.
+    /// The observer that hears what the [`crate::Flusher`] did. Can be set once; later calls change nothing.
     pub fn set_observer(&self, observer: Weak<dyn DurabilityObserver>) {
         // A second observer would leave the waiters of the first without an answer.
         let _ = self.observer.set(observer);
@@ -175,7 +175,7 @@ impl Journal {
     pub fn begin_close(&self) -> Result<(), CloseError> {
         let mut state = self.state.lock();
         state.closed = true;
-        // Before the flush, which passes over what the disk has no room for.
+        // Before the flush, which leaves out entries that the disk has no room for.
         self.write_out_locked(&mut state).map_err(|error| self.write_out_failure(&state, error))?;
         self.release_unwritten(&mut state);
         if state.prepared.take().is_some() {

@@ -85,7 +85,7 @@ impl Tail<'_> {
                     buffer.truncate(buffer.len() / 2);
                     continue;
                 }
-                // What is cut already has no other place.
+                // The pieces that are cut already have no other place.
                 Err(error) if end == self.len => {
                     kept.remove();
                     return Err(error);
@@ -136,7 +136,7 @@ impl<'a> Kept<'a> {
         Ok(())
     }
 
-    /// Of what is of no use. It costs space alone if it stays.
+    /// Removes a useless file. If it stays, it only costs space.
     fn remove(&self) {
         if let Some((_, path)) = &self.file {
             let _ = self.tail.fs.remove_file(path);

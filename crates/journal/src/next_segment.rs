@@ -6,7 +6,8 @@
 //!   ───────────────────▶ asked ─────────────────────▶ prepared ──────▶ <base>.log
 //!                                next.log.deleted
 //! ```
-//! A prepared file is empty and closed, and its name ends as that of a deleted file: a start removes it, Kafka's too.
+//! A prepared file is empty and closed. Its name ends like the name of a deleted file: a start removes the file, also
+//! a start of a Kafka.
 //! Where nothing is prepared, the roll creates the file itself.
 
 use std::io;
@@ -53,7 +54,7 @@ impl NextSegments {
         Ok(())
     }
 
-    /// Makes what was asked for, on this thread.
+    /// Prepares the requested files on this thread.
     pub fn run_pending(&self) {
         let waiting = std::mem::take(&mut self.queue.journals.lock().waiting);
         waiting.iter().filter_map(Weak::upgrade).for_each(|journal| journal.prepare_next());
@@ -91,7 +92,7 @@ impl Asked {
     }
 }
 
-/// What is prepared for the next roll. The files are closed: no descriptor is held for each busy journal.
+/// The files that are prepared for the next roll. They are closed: a busy journal holds no descriptor for them.
 #[derive(Debug)]
 pub(crate) struct PreparedFiles {
     log: bool,
@@ -173,7 +174,7 @@ impl Journal {
         self.host.fs.rename(&self.prepared_path(suffix), to).is_ok()
     }
 
-    /// Removes what is prepared and not used. What cannot be removed is by the next start.
+    /// Removes prepared files that were not used. The next start removes those that cannot be removed now.
     pub(crate) fn remove_prepared(&self) {
         let companions = self.options().companions;
         for suffix in companions.iter().copied().chain([self.suffix]) {

@@ -7,7 +7,7 @@ use mainstem_env::{Clock, Fs, Signal};
 
 use crate::{Location, MemoryBudget, NextSegments, OpenFiles, WriteOut, Writeback};
 
-/// What the journals of one process share.
+/// The parts that all journals of a process share.
 #[derive(Debug)]
 pub struct JournalHost {
     pub fs: Arc<dyn Fs>,
@@ -18,13 +18,13 @@ pub struct JournalHost {
     pub open_files: OpenFiles,
     /// Writes dirty pages steadily, once it is started.
     pub writeback: Writeback,
-    /// Writes out what was appended to memory.
+    /// Writes out entries that were appended to memory.
     pub write_out: WriteOut,
     /// Makes the files of next segments.
     pub next_segments: NextSegments,
     /// How many bytes segments may still reserve ahead of their ends.
     reservable: AtomicU64,
-    /// Whoever recovers looks at it between two segments.
+    /// Recovery checks it between two segments.
     stop: OnceLock<Arc<Signal>>,
 }
 
@@ -102,7 +102,7 @@ impl Default for JournalOptions {
     }
 }
 
-/// What is known about the files of a journal that is being opened.
+/// The known facts about the files of a journal that is being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoverFrom {
     /// The journal was closed cleanly: the files are taken as they are, none is opened or read.

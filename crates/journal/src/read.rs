@@ -156,7 +156,7 @@ impl Journal {
         }
     }
 
-    /// Whoever reads these bytes from the file finds them there.
+    /// Readers find these bytes in the file.
     fn have_written(&self, segment: &Segment, position: u64, len: u64) -> Result<(), ReadError> {
         if len == 0 || position + len <= segment.in_memory_from() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Opening: what is on the disk, how far it is valid, and what is cut.
+//! Opening: finds the segments, checks how far they are valid, and cuts the rest.
 //!
 //! ```text
 //!    trusted, not read │ scanned                    │ cut │ parked
@@ -34,7 +34,7 @@ pub struct RecoveryReport {
     pub segments_scanned: u64,
     pub entries: u64,
     pub bytes_scanned: u64,
-    /// What was cut off.
+    /// The bytes that were cut off.
     pub cut: Option<Cut>,
     /// What was set aside under these names: segments that do not follow from what is before them, and bytes that were
     /// cut off.
@@ -134,7 +134,7 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Finds the segments; unlinks what was deleted before.
+    /// Finds the segments, and unlinks files that were deleted before.
     fn list(&mut self) -> Result<(), OpenError> {
         let directory = |source| OpenError::Directory { dir: self.dir.to_path_buf(), source };
         let entries = match self.fs.read_dir(self.dir) {

@@ -16,7 +16,7 @@ const NAME_DIGITS: usize = 20;
 /// Marks a length that the file system was not asked for yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A segment of a journal. Its file is opened by the first who needs it.
+/// A segment of a journal. The first use opens its file.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) base: SegmentBase,

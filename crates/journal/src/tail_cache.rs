@@ -29,7 +29,7 @@ struct Ring {
     /// Where the run ends.
     end: Location,
     bytes: VecDeque<u8>,
-    /// What was taken from the budget; `bytes` is never longer.
+    /// Bytes taken from the budget; `bytes` is never longer.
     granted: usize,
 }
 
@@ -64,7 +64,7 @@ impl TailCache {
         Some(Bytes::from([first, second].concat()))
     }
 
-    /// Fills the buffer with what is at `at`. `false`: not all of it is here.
+    /// Fills the buffer with the bytes at `at`. `false`: not all of them are here.
     fn read_into(&self, at: Location, buffer: &mut [u8]) -> bool {
         let slot = self.ring.lock();
         let Some((first, second)) = slot.as_ref().and_then(|ring| ring.find(at, buffer.len())) else { return false };
@@ -113,7 +113,7 @@ impl Ring {
             }
             self.granted = want;
         }
-        // Exact, so that the memory is what the budget counts.
+        // Exact, so that the budget counts the real memory.
         self.bytes.reserve_exact(self.granted.saturating_sub(self.bytes.len()));
     }
 }
@@ -125,7 +125,7 @@ impl Journal {
         self.tail.read(at, max)
     }
 
-    /// Fills the buffer with what is at `at`, from memory alone. `false`: the tail cache does not hold all of it.
+    /// Fills the buffer with the bytes at `at`, from memory alone. `false`: the tail cache does not hold all of them.
     pub fn tail_into(&self, at: Location, buffer: &mut [u8]) -> bool {
         self.tail.read_into(at, buffer)
     }

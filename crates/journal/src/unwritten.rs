@@ -32,11 +32,11 @@ const BUFFER_BYTES_MIN: usize = 8 << 10;
 pub(crate) struct Unwritten {
     /// The last bytes of the active segment.
     bytes: Vec<u8>,
-    /// What was taken from the budget; `bytes` is never longer.
+    /// Bytes taken from the budget; `bytes` is never longer.
     granted: usize,
     /// The disk was too full for them, and nothing is taken until it is not.
     pub(crate) held_back: bool,
-    /// A flush could not cover them, and who asked for it waits.
+    /// A flush could not cover the entries, and the caller that asked for it waits.
     pub(crate) flush_waits: bool,
 }
 
@@ -55,7 +55,7 @@ impl Unwritten {
             }
             self.granted = want;
         }
-        // Exact, so that the memory is what the budget counts.
+        // Exact, so that the budget counts the real memory.
         self.bytes.reserve_exact(self.granted - self.bytes.len());
         needed <= self.granted
     }
@@ -84,7 +84,7 @@ impl Journal {
             segment.set_in_memory_from(at.position);
         }
         parts.iter().for_each(|part| unwritten.bytes.extend_from_slice(part));
-        // Before the entry is seen: who follows the end finds it here, and has nothing written.
+        // Before the entry is visible: a reader at the end finds the entry here, and causes no write.
         self.tail.append(&self.host.tail_budget, options.tail_cache_bytes, at, parts);
         segment.set_len(end.position);
         state.end = Some(end);
@@ -120,7 +120,7 @@ impl Journal {
         Ok(fits(state))
     }
 
-    /// Writes what is in memory alone to the page cache.
+    /// Writes the entries that are only in memory to the page cache.
     pub fn write_out(&self) -> Result<(), AppendError> {
         self.write_out_locked(&mut self.state.lock())
     }
@@ -161,7 +161,7 @@ impl Journal {
                         self.dir.display()
                     );
                 }
-                // A part may have been written: of what is written there again, at the same place.
+                // A part may have been written. The next write has the same bytes at the same place.
                 state.reserved_to = 0;
                 state.reserve_refused = true;
                 Err(AppendError::DiskFull { dir: self.dir.to_path_buf(), bytes: waiting })
@@ -231,7 +231,7 @@ impl Journal {
         }
     }
 
-    /// The error of the system, for those who know nothing of appends.
+    /// The system's error, for callers that know nothing of appends.
     pub(crate) fn write_out_error(&self, error: AppendError) -> io::Error {
         let kind = match &error {
             // As the system said it, by number: the owner looks whether it will pass.

@@ -1,4 +1,4 @@
-//! The thread that writes out what was appended to memory, soon afterwards.
+//! The thread that soon writes out entries that were appended to memory.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -126,7 +126,7 @@ fn serve(journal: &Journal) -> bool {
     let flush_waits = state.unwritten.as_ref().is_some_and(|unwritten| unwritten.flush_waits);
     drop(state);
     match outcome {
-        // Whoever asked was left waiting because the disk was full; nobody asks again.
+        // The flush was left waiting because the disk was full, and nobody asks again.
         Ok(()) if flush_waits => {
             // No descriptor was left for the sync: that is tried again, too.
             if !crate::flusher::flush_and_tell(journal)

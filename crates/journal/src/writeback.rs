@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mainstem_env::{File, Worker};
 use parking_lot::{Condvar, Mutex};
 
-/// Notes that wait, each of which keeps a file open. What does not find room is left to the system.
+/// Most waiting notes. Each keeps a file open. Notes beyond this are dropped, and the system writes their pages back.
 const NOTES_MAX: usize = 64;
 
-/// What was done so far.
+/// The work so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WritebackStats {
     /// Calls of the system, and the bytes that they were for.

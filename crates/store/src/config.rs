@@ -27,7 +27,7 @@ pub enum KeyIndexing {
     All,
 }
 
-/// What the broker does with the codec of a batch (`compression.type`).
+/// How the broker treats the codec of a batch (`compression.type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// The batch stays as the producer sent it.

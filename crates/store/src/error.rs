@@ -16,7 +16,7 @@ use crate::formats::FormatError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{action} {path} failed: {error}{}", consequence(action, error), path = path.display())]
 pub struct StorageError {
-    /// What was attempted, as a verb: "write", "sync", "open".
+    /// The attempted action, as a verb: "write", "sync", "open".
     pub action: &'static str,
     pub path: PathBuf,
     pub error: Arc<io::Error>,
@@ -68,7 +68,7 @@ pub enum AppendError {
     /// Nothing of the batch was written; the log goes on as soon as there is room again.
     #[error("{partition}: no space left on the device for {bytes} bytes; free space, then send it again")]
     DiskFull { partition: TopicPartition, bytes: u64 },
-    /// What is left is kept for reads, deletions and administration.
+    /// The remaining space is kept for reads, deletions and administration.
     #[error("{partition}: the disk is nearly full (mainstem.disk.reserve); free space, then send it again")]
     DiskReserve { partition: TopicPartition },
     /// Nothing was written; the next append tries again.

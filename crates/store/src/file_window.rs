@@ -1,4 +1,4 @@
-//! A file that is looked through from front to back, with what was read last in memory.
+//! A file that is read from front to back, with the last bytes that were read in memory.
 
 use std::io;
 

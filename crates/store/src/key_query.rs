@@ -1,4 +1,4 @@
-//! Looking records up by their key: what is asked, and what was found.
+//! Looking up records by their key: the question and the result.
 
 use mainstem_record::BatchView;
 use mainstem_types::{Offset, PartitionIndex, ProducerId, TimestampMs};
@@ -24,7 +24,7 @@ pub struct KeyQuery<'q> {
     pub to: TimestampMs,
     /// As many records are enough.
     pub max: usize,
-    /// Those of aborted transactions, too.
+    /// Records of aborted transactions, too.
     pub with_aborted: bool,
     /// Before which offset the records of a partition may be told; `None`: it is not asked for.
     pub upper: &'q dyn Fn(PartitionIndex) -> Option<Offset>,
@@ -59,7 +59,7 @@ impl From<StorageError> for FindByKeyError {
 /// What a look-up found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyMatches {
-    /// Newest first: what was appended last to a partition, or to a group, comes first.
+    /// Newest first: the record that was appended last to a partition, or to a group, comes first.
     pub records: Vec<FoundByKey>,
     /// There are no others, unless as many were found as were asked for. `false`: so many records have the key, or one
     /// with the same hash, that older ones were not looked at.

@@ -56,7 +56,7 @@ enum Creation {
     Deleted,
 }
 
-/// What the log is told before it exists.
+/// Settings and epochs that the log is told before it exists.
 struct Ahead {
     config: Arc<LogConfig>,
     epochs: Epochs,
@@ -218,7 +218,7 @@ impl LazyLog {
         AppendError::Closed { partition: self.partition.clone() }
     }
 
-    /// Ends the log for good, and says what is left of it. Waits for a creation under way.
+    /// Ends the log for good, and gives its remains. Waits for a creation under way.
     pub(crate) fn delete(&self) -> Remains {
         let mut creation = self.creation.lock();
         self.ahead.lock().deleted = true;
@@ -231,7 +231,7 @@ impl LazyLog {
     }
 }
 
-/// What is told to the log, or to what stands in for it.
+/// Told to the log, or kept for the log until it exists.
 impl LazyLog {
     pub(crate) fn config(&self) -> Arc<LogConfig> {
         match self.get() {
@@ -269,7 +269,7 @@ impl LazyLog {
         self.told(epoch, end, |log, epoch| log.end_epoch(epoch))
     }
 
-    /// No log comes into being between the look and what is done.
+    /// No log comes into being between the look and the action.
     fn told<T, R>(
         &self,
         what: T,
@@ -376,7 +376,7 @@ impl ParentFolder {
         self.names.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// One sync covers everybody who waits for one.
+    /// One sync covers all waiters.
     fn sync(&self, names: u64) -> io::Result<()> {
         let mut durable = self.durable.lock();
         if *durable < names {

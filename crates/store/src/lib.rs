@@ -1,7 +1,7 @@
 //! Partition logs: in Kafka's own files (`partition_log`), or many in one commit log (`group_log`); and the data
 //! folder. The two layouts know nothing of each other: they share the contract (`log_types.rs`) and the folder `views`.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - [`TopicLog`] is the contract of all layouts: [`PartitionLog`] for layout `partition`, [`GroupPartition`] for
 //!   layouts `topic` and `shared`. All are `Send + Sync`, and every method takes `&self`. An append is in the page

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use mainstem_env::FileSlice;
 use mainstem_types::{LeaderEpoch, Offset, Position, ProducerEpoch, ProducerId, TimestampMs};
 
-/// Who appends.
+/// The source of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A client's Produce: the strictest rules. Checked against `config` in full, sequences included.

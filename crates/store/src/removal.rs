@@ -5,12 +5,12 @@ use std::path::Path;
 
 use mainstem_env::Fs;
 
-/// What is removed, and for how long.
+/// Which files are removed, and for how long the removal may run.
 #[derive(Clone, Copy)]
 pub struct Removal<'a> {
     /// Files whose delay (`file.delete.delay.ms`) is not over, too: their space is needed.
     pub everything: bool,
-    /// Asked before each file; what is left goes later, at the latest after the next start.
+    /// Asked before each file. Files that are left go later, at the latest after the next start.
     pub go_on: &'a dyn Fn() -> bool,
 }
 

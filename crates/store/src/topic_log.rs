@@ -1,4 +1,4 @@
-//! The contract of a partition's log, whatever its layout: what the broker does with it.
+//! The contract of a partition's log in every layout.
 //!
 //! An enum, not a trait: the layouts are known, a call costs one branch, and everything that is the same stays the same
 //! type.
@@ -53,7 +53,7 @@ impl From<Arc<GroupPartition>> for TopicLog {
     }
 }
 
-/// The same call on whichever log it is; the second answer is that of a log that has no folder yet.
+/// The same call on the log of any layout. The second answer is for a log that has no folder yet.
 macro_rules! of {
     ($self:ident, $log:ident => $call:expr, $lazy:ident => $empty:expr) => {
         match $self {
@@ -324,7 +324,7 @@ impl TopicLog {
         of!(self, log => log.flush_blocking(), _lazy => Ok(Offset::ZERO))
     }
 
-    /// Who is told of a new durable end. One listener a log; the last one set counts.
+    /// Sets the listener that is told of a new durable end. A log has one; the last one counts.
     pub fn set_durable_listener(&self, listener: DurableListener) {
         of_each!(self, log => log.set_durable_listener(listener))
     }

@@ -23,7 +23,7 @@ pub(super) struct Condition {
     pub end: Offset,
     /// In which they were written, or a later one of the same leadership.
     pub epoch: LeaderEpoch,
-    /// True: the shard has ended. Whatever is committed from then on was perhaps written by another leader.
+    /// True: the shard has ended. Another leader may have written what is committed from then on.
     pub closed: watch::Receiver<bool>,
 }
 

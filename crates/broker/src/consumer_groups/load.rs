@@ -97,7 +97,7 @@ pub(super) fn replay(shard: &Shard) -> Result<(), ReplayError> {
     let log = shard.partition().log();
     let committed = shard.partition().high_watermark();
     shard.with(|machine| machine.committed(committed));
-    // A batch at a time: who asks meanwhile is told that it loads, and does not wait.
+    // A batch at a time: a request in between is told that the coordinator loads, and does not wait.
     for_each_batch(log, log.log_start(), log.log_end(), |batch| {
         // Once the shard has ended, the result is not needed.
         shard.with(|machine| replay_batch(log, machine, batch)).unwrap_or(Ok(()))

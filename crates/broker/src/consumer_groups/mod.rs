@@ -42,7 +42,7 @@ pub struct ConsumerGroups {
     timer: TimerThread,
 }
 
-/// What the callers and the threads share.
+/// The state that callers and threads share.
 struct ConsumerGroupsState {
     clock: Arc<dyn Clock>,
     config: GroupConfig,
@@ -91,7 +91,7 @@ impl ConsumerGroups {
 
     /// This node does not lead the partition any more: another does from `epoch` on, or, without an epoch, the
     /// partition is gone. Waiting joins, syncs and commits are answered NOT_COORDINATOR; state and timers are dropped.
-    /// An epoch that is not newer than that of the shard changes nothing.
+    /// An epoch that is not newer than the shard's changes nothing.
     pub(crate) fn partition_resigned(&self, index: PartitionIndex, epoch: Option<LeaderEpoch>) {
         if let Some(shard) = self.shared.shards.resigned(index, epoch) {
             shard.close(self.shared.now());

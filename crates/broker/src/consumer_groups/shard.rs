@@ -111,7 +111,7 @@ impl Shard {
         if state.phase == Phase::Closed { Err(GroupError::NotCoordinator) } else { Ok(state) }
     }
 
-    /// The machine as it is, whatever is due. For a replay and for comparisons; `None`: the shard has ended.
+    /// The machine as it is; due timers do not fire. For a replay and for comparisons. `None`: the shard has ended.
     pub fn with<T>(&self, operation: impl FnOnce(&mut GroupShard) -> T) -> Option<T> {
         let mut state = self.open_state().ok()?;
         Some(operation(&mut state.machine))
@@ -197,7 +197,7 @@ impl Shard {
         Some(wait)
     }
 
-    /// Whether the log is to be read again now. The caller then does.
+    /// Whether the caller has to read the log again now.
     pub fn begin_retry(&self, now: Now) -> bool {
         let Ok(mut state) = self.open_state() else { return false };
         let is_due = state.phase == Phase::Unreadable && state.retry_at.is_some_and(|at| at <= now.monotonic);
@@ -213,7 +213,7 @@ impl Shard {
         }
     }
 
-    /// Fires what is due; gives the next deadline.
+    /// Fires due timers. Gives the next deadline.
     pub fn poll(&self, now: Now) -> Option<Duration> {
         let mut state = self.state.lock();
         self.fire_due(&mut state, now);
@@ -254,7 +254,7 @@ impl Shard {
             }
             match self.append(&outcome.records, now.wall) {
                 Ok(base) => {
-                    // First, so that nothing is kept of what is committed already.
+                    // First, so that nothing is kept for records that are committed already.
                     state.machine.committed(self.partition.high_watermark());
                     state.machine.appended(outcome.records, base);
                     self.deliver(state, outcome.replies);

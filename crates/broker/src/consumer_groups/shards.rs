@@ -1,4 +1,4 @@
-//! Which shards this node has: those of the partitions of the offsets topic that it leads.
+//! The shards of this node: one for each partition of the offsets topic that the node leads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -56,7 +56,7 @@ impl TimerThread {
         Ok(TimerThread { inner, thread })
     }
 
-    /// A shard's earliest deadline may have become earlier than what the thread sleeps for.
+    /// A shard's earliest deadline may now be earlier than the moment until which the thread sleeps.
     pub fn look_at(&self, deadline: Option<Duration>) {
         let Some(deadline) = deadline else { return };
         let mut plan = self.inner.plan.lock();

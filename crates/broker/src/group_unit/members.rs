@@ -24,7 +24,7 @@ pub(crate) struct MemberRole {
     pub committed: Committed,
 }
 
-/// Who is to be woken.
+/// The waiters to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Moved {
     /// The high watermark, from and to.

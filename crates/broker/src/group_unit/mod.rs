@@ -15,7 +15,7 @@
 //!
 //! Locks, in this order: `changing` (one change of role, copy or cut at a time; held across their IO, taken by no
 //! append) → `state` (for moments; across the IO of a cut, and of the list at the first role) → `member` of a partition
-//! → those of the log.
+//! → the locks of the log.
 
 mod members;
 mod registry;
@@ -186,7 +186,7 @@ impl GroupUnit {
             return;
         }
         let leads = role.leader == Some(self.node);
-        // Under the log's own lock: nobody who read the epoch before appends after this.
+        // Under the log's own lock: no append that has read the older epoch comes after this.
         let begun = match leads {
             true => self.log.begin_epoch(role.epoch),
             false => self.log.end_epoch(role.epoch),
@@ -294,7 +294,7 @@ impl GroupUnit {
         state.replicas.local_ends(end, end).map(|_| ())
     }
 
-    /// What the replica set says is what appends see; what lies below it is committed.
+    /// Appends see the end that the replica set says. Entries below it are committed.
     fn publish(&self, state: &mut UnitState) -> Woken {
         let alone = state.replicas.is_alone();
         let committed = if alone { Position::MAX } else { state.replicas.high_watermark() };

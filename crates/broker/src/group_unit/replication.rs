@@ -23,7 +23,7 @@ pub struct FollowerFetch {
     pub bytes_max: usize,
 }
 
-/// What the leader answers.
+/// The leader's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitAnswer {
     /// Whole entries from the position on, and the leader's high watermark.

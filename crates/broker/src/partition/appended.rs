@@ -1,4 +1,4 @@
-//! After an append: what it makes visible, and who is told.
+//! After an append: makes it visible, and tells the waiters.
 
 use mainstem_replica::{EventError, GroupMember, ReplicaOutcome, ReplicaSet};
 use mainstem_store::{Appended, LogEnds};

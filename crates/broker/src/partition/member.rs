@@ -1,4 +1,4 @@
-//! A partition of a group: its role and its high watermark follow from those of the group.
+//! A partition of a group: its role and its high watermark follow from the group's.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

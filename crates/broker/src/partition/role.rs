@@ -126,7 +126,7 @@ impl Partition {
         self.partition_epoch.store(image.partition_epoch, Ordering::Relaxed);
         let UnitRole { replicas, in_sync, leader, epoch } = UnitRole::of(image);
         let leads = leader == Some(node);
-        // Under the log's own lock: nobody who read the epoch before appends after this.
+        // Under the log's own lock: no append that has read the older epoch comes after this.
         let begun = match leads {
             true => self.log.begin_epoch(epoch),
             false => self.log.end_epoch(epoch),
@@ -139,7 +139,7 @@ impl Partition {
         self.leader_epoch.store(epoch.0, Ordering::Release);
         self.leads.store(leads, Ordering::Release);
         if !leads {
-            // Also who came between the end of the epoch and this.
+            // Also waiters that came between the end of the epoch and this.
             self.commit_waiters.fail(CommitFailed::NotLeader);
         }
         self.fetch_waiters.wake_all();
@@ -186,7 +186,7 @@ impl Partition {
     }
 
     /// Tells what decides about the high watermark what happened, and does what follows from it. Of a partition in a
-    /// group these are the events of its own log; those of the replica set are its group's.
+    /// group these are the events of its own log. The events of the replica set are its group's.
     pub(super) fn apply(&self, event: Event) {
         match &self.replication {
             Replication::Own(replica) => {
@@ -291,7 +291,7 @@ impl Partition {
         self.failed(&self.log.end_with(error.to_string()));
     }
 
-    /// The topic is gone, or this node's replica: whoever waits, and whoever still holds the partition, is told so.
+    /// The topic is gone, or this node's replica is: waiters and other holders of the partition are told so.
     pub(crate) fn was_deleted(&self) {
         self.deleted.store(true, Ordering::SeqCst);
         if let Replication::Group { unit, .. } = &self.replication {

@@ -30,7 +30,7 @@ pub(super) enum FilterError {
     Build(#[from] BuildError),
 }
 
-/// What was read and what was kept.
+/// Counts of read and kept records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) records_read: u64,

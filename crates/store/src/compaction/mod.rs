@@ -1,6 +1,6 @@
 //! Compaction (`cleanup.policy=compact`): of each key only the newest record stays, under the offset it has.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - A reader from the log start sees the last record of each key, unless that is an expired tombstone. Offsets are
 //!   never reused; removed records leave gaps.
@@ -60,7 +60,7 @@ pub struct CleanerLimits {
     pub io_buffer_bytes: usize,
 }
 
-/// Who may slow a compaction down, or stop it.
+/// May slow a compaction down, or stop it.
 pub trait CleaningControl {
     /// Called after `bytes` were read or written; may sleep. `false`: stop, and leave the log as it is.
     fn proceed(&mut self, bytes: u64) -> bool;

@@ -1,4 +1,4 @@
-//! What the steps of one pass over a log share.
+//! The parts that all steps of a pass over a log share.
 
 use mainstem_record::BatchView;
 use mainstem_types::{Offset, TimestampMs};

@@ -109,7 +109,7 @@ impl Pass<'_> {
             if !self.log.config().cleanup_compact {
                 return Err(CompactError::Stopped { partition: self.log.partition().clone() });
             }
-            // Each time anew: producers go on meanwhile, and what was their last batch may go.
+            // Each time anew: producers go on meanwhile, and a batch that was their last one may go.
             filter.producers = self.log.last_of_producers();
             let base = group[0].base;
             let before = (filter.counts, transactions.clone());

@@ -144,7 +144,7 @@ impl Checkpoints {
 }
 
 impl Known {
-    /// Keeps what is said of these partitions alone.
+    /// Keeps the entries of these partitions, and drops all others.
     pub(super) fn retain(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
         self.files().into_iter().for_each(|file| file.retain(|partition, _| wanted(partition)));
     }
@@ -235,7 +235,7 @@ impl DataFolder {
                 // Its folder may belong to another log of the same name by now.
                 continue;
             }
-            // Also lets go of what is remembered of transactions that ended below it.
+            // Also forgets transactions that ended below the log start.
             log.first_unstable_offset(*high_watermark);
             let (entry, failure) = log.checkpoint_entry();
             failed = failed.or(failure);
@@ -343,7 +343,7 @@ impl DataFolder {
         self.replace_kafkas(&mut checkpoints, next)
     }
 
-    /// Log starts first: what was deleted must not come back because a later file could not be written.
+    /// Log starts first: deleted records must not come back because a later file could not be written.
     pub(super) fn replace_kafkas(&self, checkpoints: &mut Checkpoints, next: Known) -> Result<(), OpenError> {
         self.replace(LOG_STARTS, &mut checkpoints.log_starts, next.log_starts)?;
         self.replace(RECOVERY_POINTS, &mut checkpoints.recovery_points, next.recovery_points)?;

@@ -49,7 +49,7 @@ pub struct FolderEntry {
     pub path: PathBuf,
 }
 
-/// What was found when the folder was opened.
+/// The entries that were found when the folder was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderReport {
     pub stop: StopKind,

@@ -1,4 +1,4 @@
-//! Cutting the end of a log, and what the checkpoints say of it.
+//! Cuts the end of a log, and brings the checkpoints down with it.
 
 use mainstem_types::{Offset, TopicPartition};
 

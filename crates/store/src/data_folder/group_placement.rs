@@ -1,4 +1,4 @@
-//! Into which partition group a partition goes, and what the folders of the groups are called.
+//! The group of each partition, and the names of the groups' folders.
 
 use std::sync::Arc;
 

@@ -232,7 +232,7 @@ impl DataFolder {
         if let Err(error) = self.close_groups() {
             failed.get_or_insert(error);
         }
-        // Before the checkpoints, which stand on what the logs have renamed and cut.
+        // Before the checkpoints, which rely on the renames and cuts of the logs.
         if at_once && !self.lock.sync_file_system().map_err(io_error(&self.path))? {
             return Err(io_error(&self.path)(std::io::ErrorKind::Unsupported.into()));
         }

@@ -85,7 +85,7 @@ impl PartitionGroups {
             }
             found.push((name, path, wanted));
         }
-        // Each reads what was written since its checkpoint.
+        // Each group reads the entries after its checkpoint.
         let opened = parallel::map_large(&found, |(_, path, wanted)| {
             GroupLog::open(&groups.env, path, options, wanted, folder.clean)
         });
@@ -186,7 +186,7 @@ impl PartitionGroups {
                 Err(error) => tracing::error!("cannot remove the group of a deleted topic: {error}"),
             }
         }
-        // What is left over of a view costs space only: the partitions are gone all the same.
+        // Leftover files of a view only cost space: the partitions are gone all the same.
         if let Some(error) = failed {
             tracing::warn!("cannot remove views of deleted partitions before the next start: {error}");
         }

@@ -31,7 +31,7 @@ impl DataFolder {
         let take = || {
             if !fs.exists(&path)? && fs.free_space(&self.path)? >= 4 * BYTES {
                 let file = fs.open(&path, &OpenOptions::create())?;
-                // A file without its space would look like one with it to the next who asks.
+                // The next look would take a file without its space for one that has it.
                 file.allocate_keep_size(0, BYTES).or_else(|error| fs.remove_file(&path).and(Err(error)))?;
             }
             io::Result::Ok(())

@@ -36,7 +36,7 @@ pub fn decode(bytes: &[u8]) -> Result<Checkpoint, FormatError> {
     let body_end = text.strip_suffix('\n').and_then(|t| t.rfind('\n')).ok_or_else(short)? + 1;
     let (body, last) = text.split_at(body_end);
     let crc = last.strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex.trim_end(), 16).ok());
-    // Also a digit in upper case is not what was written.
+    // A digit in upper case was never written, either.
     let crc = crc.filter(|crc| last == format!("crc32c {crc:08x}\n"));
     let stored = crc.ok_or_else(|| line_error(WHAT, body.lines().count() + 1, "`crc32c …`", last))?;
     let computed = crate::crc32c(body.as_bytes());

@@ -68,7 +68,7 @@ impl Parting {
     }
 }
 
-/// What the name of a folder says.
+/// The meaning of a folder's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FolderName {
     Partition(TopicPartition),

@@ -33,7 +33,7 @@ pub(super) struct Written {
     pub(super) header: BatchHeader,
     pub(super) marker: Option<TransactionEnd>,
     pub(super) placed: Placed,
-    /// What the settings said when it was written.
+    /// The setting at the time of the write.
     pub(super) durability: Durability,
 }
 

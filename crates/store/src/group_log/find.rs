@@ -8,7 +8,7 @@ use super::queue::Span;
 use crate::error::ReadError;
 use crate::log_types::TimestampOffset;
 
-/// What the records of a batch may take, decompressed, to be looked through.
+/// The most bytes that the decompressed records of a batch may take in a look-up.
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
 /// Bytes of batches whose places are looked up at once.
 const WALK_BYTES: u64 = 4 << 20;

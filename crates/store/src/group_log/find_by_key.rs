@@ -133,7 +133,7 @@ impl GroupLog {
         let journal = &self.core.log.journal;
         let mut start = match self.core.log.location(from) {
             Ok(start) => Some(start),
-            // What was left out is gone.
+            // The records that were left out are gone.
             Err(_) => journal.first_segment().map(|base| Location::new(base, 0)),
         };
         while let Some(at) = start.take() {

@@ -100,7 +100,7 @@ impl GroupCore {
                 let error = flush_error(&failed);
                 match failed {
                     FlushError::Failed(_) => self.waiting.tell_all(&error),
-                    // For others who wait for the sync.
+                    // For other waiters for the sync.
                     FlushError::Open { .. } => end.into_iter().for_each(|end| self.ask_flusher(end)),
                 }
                 Err(error)
@@ -116,7 +116,7 @@ impl GroupCore {
 }
 
 impl GroupPartition {
-    /// Who is told of a new durable end. One listener a partition; the last one set counts.
+    /// Sets the listener that is told of a new durable end. A partition has one; the last one counts.
     pub fn set_durable_listener(&self, listener: DurableListener) {
         self.durability.set_listener(listener);
     }
@@ -164,7 +164,7 @@ impl GroupPartition {
         Some(end)
     }
 
-    /// Asks for a sync of what was just appended.
+    /// Asks for a sync of the last append.
     pub(super) fn flush_appended(&self, end: Option<Location>) {
         end.into_iter().for_each(|end| self.core.ask_flusher(end));
     }

@@ -27,7 +27,7 @@ pub(super) struct LogStarts {
     pub(super) written: Mutex<Written>,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Since the last checkpoint.
@@ -37,7 +37,7 @@ pub(super) struct Written {
 }
 
 impl LogStarts {
-    /// What the file says at the start.
+    /// The content of the file at the start.
     pub(super) fn read(fs: &dyn Fs, folder: &Path, report: &mut GroupReport) -> Result<LogStarts, OpenError> {
         let path = folder.join(FILE_NAME);
         let new = match small_file::load(fs, &path, group_log_starts::decode)? {
@@ -185,7 +185,7 @@ mod tests {
         assert!(group.write_log_starts(&logs[..1]).is_err());
         assert!(group.failure().is_none());
         fs.clear_faults();
-        // With what was not written before.
+        // With log starts that were not written before.
         group.write_log_starts(&logs[1..2]).unwrap();
         let (group, _) = open(&fs.crash(CrashPolicy::Nothing));
         let start = |n: usize| group.partition(live()[n].topic_id, live()[n].name.partition).unwrap().log_start();

@@ -1,6 +1,6 @@
 //! The partitions of a group in one commit log: layouts `topic` and `shared`.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - An append is in the page cache when it returns, and a later read sees it. It is durable when the partition's
 //!   durable end has passed it. Offsets of a partition are dense, and never reused.

@@ -196,7 +196,7 @@ struct Opening<'a> {
     options: &'a GroupOptions,
     live: &'a [LivePartition],
     report: &'a mut GroupReport,
-    /// All entries are to be shown to the views.
+    /// The views have to see all entries.
     full: bool,
 }
 
@@ -206,7 +206,7 @@ impl Opening<'_> {
         QueueFiles::new(dir, self.options.queue_entries)
     }
 
-    /// The live partitions with what is known of them.
+    /// The live partitions with their known state.
     fn take_partitions(
         &mut self,
         known: Option<&GroupCheckpoint>,
@@ -335,12 +335,12 @@ impl Opening<'_> {
         for (key, making) in partitions {
             let state = &mut making.state;
             let log_start = state.log_start.max(log_starts.log_start(key).unwrap_or(Offset::ZERO));
-            // For a moment the place of what the files knew.
+            // For a moment it stands in for the state from the files.
             let by_files = std::mem::replace(&mut state.idle_end, Offset::NONE);
             if state.from_nothing {
                 state.next_offset = state.next_offset.max(by_files);
             }
-            // Offsets below the log start were given, whatever became of their records.
+            // Offsets below the log start were given out, even if their records are gone.
             let records_end = state.next_offset;
             state.next_offset = state.next_offset.max(log_start);
             let end = state.next_offset;

@@ -262,7 +262,7 @@ impl GroupPartition {
         Ok(state.log_start)
     }
 
-    /// Frees what is in memory if nothing was appended since the last call; says whether that is so.
+    /// Frees memory if nothing was appended since the last call. `true`: nothing was appended.
     pub(super) fn release_if_idle(&self) -> bool {
         let (idle, closed) = {
             let mut state = self.state.lock();

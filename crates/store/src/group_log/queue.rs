@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     written: i64,
     end: i64,
     runs: VecDeque<Run>,
-    /// What the runs take, as the memory of all queues counts it.
+    /// The memory of the runs, as the memory of all queues counts it.
     bytes: usize,
     memory: Arc<QueueMemory>,
 }
@@ -91,7 +91,7 @@ impl Queue {
         Offset(self.written)
     }
 
-    /// What it takes of memory.
+    /// The memory that the queue takes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -170,7 +170,7 @@ impl Queue {
         self.memory.remove(bytes);
     }
 
-    /// Lets go of what is in memory and in the files.
+    /// Forgets the entries in memory and in the files.
     pub(crate) fn release(&mut self) {
         self.drop_first(self.first_unwritten());
         self.runs.shrink_to_fit();

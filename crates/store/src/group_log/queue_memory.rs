@@ -46,7 +46,7 @@ impl QueueMemory {
         bytes / self.queues.load(Ordering::Relaxed).max(1)
     }
 
-    /// Whether whoever has time is to write what waits.
+    /// Whether the thread `views` has to write waiting entries.
     pub(super) fn is_write_due(&self, limit: usize) -> bool {
         self.bytes() >= limit
     }

@@ -142,7 +142,7 @@ impl GroupLog {
         self.core.check_alive()?;
         let journal = &self.core.log.journal;
         if self.first_needed().is_none() && !self.core.follows.load(Ordering::Acquire) {
-            // What the written file holds goes too.
+            // The entries of the written file go, too.
             self.end_file()?;
         }
         // Appends only add to the active file, which is never deleted.
@@ -175,7 +175,7 @@ impl GroupLog {
     /// The first file that a partition has records in which are still to be seen.
     fn first_needed(&self) -> Option<u64> {
         let needed = |partition: &Arc<GroupPartition>| {
-            // Whoever wrote an entry before now has shown it to the views when this is granted.
+            // When this lock is granted, the views have seen every entry that was written before.
             let _order = partition.appending.lock();
             partition.state.lock().first_segment()
         };

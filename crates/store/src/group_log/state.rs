@@ -1,4 +1,4 @@
-//! What is known of a partition: a pure function of its entries in the commit log.
+//! The state of a partition: a pure function of its entries in the commit log.
 
 use mainstem_record::BatchHeader;
 use mainstem_types::{LeaderEpoch, Offset, Position, TimestampMs, TopicId};
@@ -24,7 +24,7 @@ pub(crate) struct Placed {
     pub(crate) size: u32,
 }
 
-/// What is known of the records of a partition, made from the entries of the commit log.
+/// The views of a partition's records, made from the entries of the commit log.
 #[derive(Debug)]
 pub(crate) struct PartitionViews {
     pub(crate) log_start: Offset,

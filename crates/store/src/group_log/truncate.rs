@@ -53,7 +53,7 @@ impl GroupLog {
         let at = self.core.log.location(position).map_err(|error| failed(io::Error::other(error.to_string())))?;
         let affected: Vec<_> =
             partitions.iter().filter(|partition| partition.state.lock().end_position() > position).cloned().collect();
-        // What the new checkpoint will tell of is durable before it is written.
+        // Everything that the new checkpoint relies on is durable before it is written.
         for partition in &partitions {
             partition.mark_end(&mut partition.state.lock());
         }
@@ -76,7 +76,8 @@ impl GroupLog {
         let indexes = synced.map_err(|error| self.sync_error(&self.core.index_dir(), error))?;
         self.core.high_watermark.fetch_min(position.0, Ordering::AcqRel);
         self.write_checkpoint(&mut last, End { location: at, next_segment: None }, snapshots, indexes)?;
-        // The one before may tell of what is cut: with other entries in its place it would be believed.
+        // The older checkpoint may describe entries that are cut. It would be believed with other entries in their
+        // place.
         self.remove_older().map_err(failed)?;
         log_starts.clear();
         self.core.log.truncate(at).map_err(|error| failed(io::Error::other(error.to_string())))?;
@@ -155,7 +156,7 @@ impl GroupLog {
         Ok(None)
     }
 
-    /// What the checkpoint has the place of.
+    /// Removes the older checkpoint and the file of log starts, which the new checkpoint replaces.
     fn remove_older(&self) -> io::Result<()> {
         let fs = self.core.fs();
         for name in [group_checkpoint::OLD_FILE_NAME, group_log_starts::FILE_NAME] {
@@ -170,7 +171,7 @@ impl GroupLog {
     fn install(&self, affected: &[Arc<GroupPartition>], mut states: BTreeMap<PartitionKey, Making>) -> io::Result<()> {
         for partition in affected {
             let Some(making) = states.remove(&partition.key()) else { continue };
-            // Nobody writes what is cut.
+            // So that nothing writes entries that are cut.
             let mut folder = partition.queue_folder.lock();
             let (old_number, end, written) = {
                 let mut state = partition.state.lock();

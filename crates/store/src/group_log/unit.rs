@@ -51,7 +51,7 @@ impl GroupLog {
         Position(self.core.high_watermark.load(Ordering::SeqCst))
     }
 
-    /// `Position::MAX`: whatever is written is committed.
+    /// `Position::MAX`: every written entry is committed.
     pub fn set_high_watermark(&self, position: Position) {
         self.core.high_watermark.store(position.0, Ordering::SeqCst);
     }

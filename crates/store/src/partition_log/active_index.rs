@@ -1,4 +1,4 @@
-//! The indexes of the active segment: what is already in the files, and what waits to be written.
+//! The indexes of the active segment: entries in the files, and entries that wait to be written.
 //!
 //! Numbers: at most [`PENDING_ENTRIES_MAX`] entries wait, 6 KiB of memory; they are written when there are more, when
 //! the segment is rolled, and when the log is closed. A crash before costs nothing: recovery makes them again.

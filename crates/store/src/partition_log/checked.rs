@@ -19,7 +19,7 @@ use mainstem_journal::Location;
 use mainstem_types::Offset;
 use parking_lot::Mutex;
 
-/// What was looked at.
+/// The segments that were checked.
 #[derive(Debug)]
 pub(super) struct Checked {
     /// The active segment when the log was opened, and its end then.
@@ -83,7 +83,7 @@ impl Checked {
         }
     }
 
-    /// What is known of the damage in a segment.
+    /// The known damage in a segment.
     pub(super) fn survey(&self, base: Offset, number: u64) -> Option<Arc<Survey>> {
         if !self.is_damaged.load(Ordering::Acquire) {
             return None;

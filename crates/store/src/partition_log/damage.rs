@@ -4,7 +4,7 @@
 //! A batch is served if its header is valid and its offsets fit between those of its neighbours. The batch's checksum
 //! does not cover its base offset and its length, so the neighbours decide:
 //!
-//! | what is found | what is damaged |
+//! | found | damaged |
 //! | --- | --- |
 //! | bytes that are no header, or a batch that reaches over the end of the segment | all up to the next whole batch |
 //! | a batch with a wrong checksum, and not the offsets behind it that are due | its length: all up to the next whole batch |

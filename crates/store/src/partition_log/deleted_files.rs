@@ -18,7 +18,7 @@ impl DeletedFiles {
         self.due.get_or_insert(due);
     }
 
-    /// Whether something waits that may go: at `now`, or whatever its time is.
+    /// Whether a waiting file may go at `now`. `everything`: without regard to its time.
     pub(super) fn may_go(&self, now: Duration, everything: bool) -> bool {
         self.due.is_some_and(|due| everything || due <= now)
     }

@@ -1,4 +1,4 @@
-//! Making a log durable, and what is checkpointed of it.
+//! Makes a log durable, and gives its entries for the checkpoint files.
 
 use super::state::LogState;
 use super::unsynced::CheckpointEntry;
@@ -57,7 +57,7 @@ impl PartitionLog {
                 let error = durability::flush_error(&failed);
                 match failed {
                     FlushError::Failed(_) => self.durability.tell(Err(error.clone())),
-                    // For others who wait for the sync.
+                    // For other waiters for the sync.
                     FlushError::Open { .. } => self.ask_flusher(end),
                 }
                 return Err(error);
@@ -66,7 +66,7 @@ impl PartitionLog {
         Ok(self.durability.end())
     }
 
-    /// Who is told of a new durable end. One listener a log; the last one set counts.
+    /// Sets the listener that is told of a new durable end. A log has one; the last one counts.
     pub fn set_durable_listener(&self, listener: durability::DurableListener) {
         self.durability.set_listener(listener);
     }
@@ -122,7 +122,7 @@ impl PartitionLog {
                 (grown, state.log_start)
             };
             if grown && self.flush_blocking()? < log_start {
-                // What is in memory alone finds no room on the disk.
+                // Records that are only in memory find no room on the disk.
                 let (path, error) = (self.folder.clone(), std::io::ErrorKind::StorageFull.into());
                 return Err(StorageError { action: "write", path, error: std::sync::Arc::new(error) });
             }
@@ -228,7 +228,7 @@ impl PartitionLog {
         written.map_err(|error| self.file_error("write", &path, error))
     }
 
-    /// Gives what was staged, and is durable now, its name.
+    /// Gives the staged file, which is durable now, its name.
     fn publish_epochs(&self) -> Result<(), StorageError> {
         if !self.state.lock().epochs.dirty {
             return Ok(());
@@ -313,7 +313,7 @@ impl PartitionLog {
         })
     }
 
-    /// Refuses appends and reads from now on; what is in memory is dropped with the log.
+    /// Refuses appends and reads from now on. Records in memory are dropped with the log.
     pub(crate) fn close_for_deletion(&self) {
         // The folder is about to get another name, and another log its own.
         let _files = self.replacing.lock();

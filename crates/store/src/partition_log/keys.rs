@@ -42,7 +42,7 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     open: Option<Box<OpenKeys>>,
-    /// It is not wanted, and what was there is gone.
+    /// No index is wanted, and its files are gone.
     removed: bool,
 }
 
@@ -61,7 +61,7 @@ struct OpenKeys {
     index: KeyIndex,
     applied: Offset,
     last_batch: (Offset, u32),
-    /// What the file says.
+    /// The content of the file.
     saved: Offset,
 }
 
@@ -142,7 +142,7 @@ impl PartitionLog {
         keys.open.as_deref_mut().ok_or_else(|| ReadError::Closed { partition: self.partition.clone() })
     }
 
-    /// What is on the disk, if it is the index of this log.
+    /// The index on the disk, if it belongs to this log.
     fn found_keys(&self) -> Result<Option<OpenKeys>, ReadError> {
         let folder = self.keys_folder();
         let bytes = self
@@ -258,7 +258,7 @@ impl PartitionLog {
     /// Adds the records of a batch that are asked for, the last one first.
     fn compare(&self, base: Offset, query: &KeyQuery<'_>, found: &mut Vec<FoundByKey>) -> Result<(), ReadError> {
         let bytes = match self.batch_at(base) {
-            // What is damaged cannot be read; the other records can.
+            // Damaged batches cannot be read; the other records can.
             Err(ReadError::Corrupt { .. }) => return Ok(()),
             batch => batch?,
         };

@@ -186,7 +186,7 @@ impl PartitionLog {
         }
     }
 
-    /// A read error concerns the one who reads; it does not end the log.
+    /// A read error concerns the reader; it does not end the log.
     pub(crate) fn read_failed(&self, path: std::path::PathBuf, error: io::Error) -> ReadError {
         if error.kind() == io::ErrorKind::WouldBlock {
             return ReadError::WouldBlock;

@@ -2,7 +2,7 @@
 //!
 //! The parts of a log each hide what they hold, and keep its rules in one file:
 //!
-//! | part | what it knows |
+//! | part | its knowledge |
 //! | --- | --- |
 //! | `segments.rs` | which segments there are, the index of the active one, where it ends, what was cut or swapped |
 //! | `unsynced.rs` | what is not known to be durable, and what the checkpoint files say |
@@ -76,7 +76,7 @@ use crate::log_types::{LogEnds, LogPositions, ProducerSummary, ReadPositions};
 use crate::store_env::StoreEnv;
 use crate::views::producers;
 
-/// One partition of one topic. See the crate documentation for what is guaranteed.
+/// One partition of one topic. The crate documentation has the guarantees.
 #[derive(Debug)]
 pub struct PartitionLog {
     env: Arc<StoreEnv>,

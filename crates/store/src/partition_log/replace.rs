@@ -35,7 +35,7 @@ pub(crate) struct Replacement {
     pub(crate) file: Arc<dyn File>,
     pub(crate) len: u64,
     pub(crate) largest_time: Option<TimestampMs>,
-    /// What the files end in, `.log` first.
+    /// The suffixes of the files, `.log` first.
     pub(crate) suffixes: Vec<&'static str>,
 }
 
@@ -159,7 +159,7 @@ impl PartitionLog {
     fn name_final(&self, new: &Replacement) -> Result<(), CompactError> {
         {
             let mut state = self.state.lock();
-            // Who has a path of a moment ago finds nothing there.
+            // A reader with the old path finds nothing there.
             self.renew_number();
             for suffix in &new.suffixes {
                 let path = self.new_file(new, suffix, names::SWAP);

@@ -63,14 +63,16 @@ impl PartitionLog {
         AppendError::Storage(error)
     }
 
-    /// Kafka's rule: the time of the batch against that of the segment's first batch. Without times there is no age.
+    /// Kafka's rule: compares the time of the batch with the time of the segment's first batch. Without times there is
+
+    /// no age.
     fn is_too_old(&self, state: &mut LogState, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
         let age_max_ms = config.segment_age_max_ms();
         if age_max_ms == i64::MAX {
             return false;
         }
         if state.segments.active().first_time_ms.is_none() {
-            // An append does not wait for this: what is not in memory is read by the next checkpoint.
+            // An append does not wait for the disk: the next checkpoint reads a time that is not in memory.
             state.segments.active_mut().first_time_ms = self.read_first_time(state.segments.active().base, Disk::Never);
         }
         let first = state.segments.active().first_time_ms.filter(|first| *first >= 0);

@@ -1,4 +1,4 @@
-//! What compaction sees of a log: its sealed segments, and what is known about them.
+//! Compaction's view of a log: its sealed segments, and the facts about them.
 
 use std::collections::HashMap;
 use std::io;
@@ -67,7 +67,7 @@ impl PartitionLog {
             (bases, sealed)
         };
         for pair in bases.windows(2) {
-            // A segment that went meanwhile has no bytes; whoever wants to replace it is told.
+            // A segment that went meanwhile has no bytes; a pass that wants to replace it is told.
             let bytes = self.journal.segment_len(segment_base(pair[0])).unwrap_or(0);
             sealed.segments.push(SealedSegment { base: pair[0], next: pair[1], bytes });
         }
@@ -128,7 +128,7 @@ impl PartitionLog {
         self.state.lock().unsynced.recovery_point()
     }
 
-    /// The time of the newest record of a sealed segment; that of its file if no record has one, as in Kafka.
+    /// The time of the newest record of a sealed segment. If no record has a time, the time of the file, as in Kafka.
     pub(crate) fn newest_ms(&self, base: Offset) -> io::Result<i64> {
         if let Some(time) = self.largest_time(base)? {
             return Ok(time);

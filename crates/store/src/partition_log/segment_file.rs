@@ -1,4 +1,4 @@
-//! Making the views of a segment again from its bytes, or from what is left of them on the disk.
+//! Rebuilds the views of a segment from its bytes, or from the parts that are left on the disk.
 
 use std::io;
 use std::path::Path;

@@ -44,7 +44,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Makes durable what was written since the last time.
+    /// Makes durable the snapshots that were written since the last call.
     pub(super) fn sync_snapshots(&self) -> Result<(), StorageError> {
         let (unsynced, cuts) = {
             let state = self.state.lock();
@@ -73,7 +73,7 @@ impl PartitionLog {
             gone
         };
         for offset in gone {
-            // Only a saving of space; the next opening removes what is left.
+            // This only saves space; the next opening removes leftover files.
             let _ = self.fs().remove_file(&file(&self.folder, offset));
         }
     }
@@ -166,6 +166,6 @@ pub(super) struct ProducersBelow {
     producers: Producers,
     /// The snapshot that it comes from.
     used: Option<Offset>,
-    /// Snapshots of what is cut.
+    /// Snapshots above the cut.
     above: Vec<Offset>,
 }

@@ -1,4 +1,4 @@
-//! What the mutex of a log protects.
+//! The state that the mutex of a log protects.
 
 use super::deleted_files::DeletedFiles;
 use super::producer_snapshots::Snapshots;
@@ -51,7 +51,7 @@ impl LogState {
         }
     }
 
-    /// The order of positions, which all else takes for granted. `Err` says what is wrong.
+    /// Checks the order of positions, on which everything else relies. `Err` says what is wrong.
     pub(crate) fn in_order(&self) -> Result<(), String> {
         let first = self.segments.first_base();
         let (start, active, end) = (self.log_start, self.segments.active().base, self.next_offset);

@@ -14,7 +14,7 @@ use mainstem_journal::Location;
 use mainstem_record::{BatchHeader, BatchView, Record};
 use mainstem_types::{Offset, TimestampMs};
 
-/// What the records of a batch may take, decompressed, to be looked through.
+/// The most bytes that the decompressed records of a batch may take in a look-up.
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
 
 /// A segment to look into.

@@ -160,7 +160,7 @@ impl PartitionLog {
         work(&SegmentFile { fs: self.fs(), folder: &self.folder, base, file, len })
     }
 
-    /// Opens nothing: what is half done cannot be repeated.
+    /// Opens nothing: a half done cut cannot be repeated.
     fn cut_views(&self, state: &mut LogState, cut: Cut) -> io::Result<()> {
         let (base, end) = (cut.index.base, cut.end);
         for segment in state.segments.cut(cut.last, cut.index, cut.position) {
@@ -249,7 +249,7 @@ impl PartitionLog {
 
     /// Begins a segment at `offset` for a log of which nothing is known. If it fails nothing has changed.
     fn roll_to_nothing(&self, state: &mut LogState, offset: Offset) -> Result<(), StorageError> {
-        // What is known at this offset now is that nothing is known. The roll needs no snapshot of it.
+        // At this offset no producer is known. The roll needs no snapshot of that.
         let mut snapshots = Snapshots::default();
         snapshots.settled_at(offset);
         let end = std::mem::replace(&mut state.next_offset, offset);

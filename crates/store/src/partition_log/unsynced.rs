@@ -1,4 +1,4 @@
-//! What of a log is not known to be durable, and what the checkpoint files say of it.
+//! The parts of a log that may not be durable, and the log's entries in the checkpoint files.
 //!
 //! ```text
 //! recovery point on the disk ≤ recovery point of the next checkpoint ≤ durable end
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::formats::transaction_index::AbortedTransaction;
 use mainstem_types::Offset;
 
-/// What the checkpoint files of the data folder say of a log.
+/// The entries of the checkpoint files of the data folder for a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CheckpointEntry {
     pub(crate) recovery_point: Offset,
@@ -23,7 +23,7 @@ pub(crate) struct CheckpointEntry {
 }
 
 /// A log that has grown by this much since its last checkpoint is synced by the next one: recovery then scans at most
-/// about this much and what was written in between.
+/// about this much, and the bytes that were written in between.
 const CHECKPOINT_SYNC_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Unsynced {
     bytes: u64,
     /// Monotonic time of the oldest append that no flush covers.
     since: Option<Duration>,
-    /// What the checkpoint files say of this log.
+    /// The entries of the checkpoint files for this log.
     checkpointed: Option<CheckpointEntry>,
     /// What the checkpoint file on the disk says: everything below is durable, its views too, and no recovery looks at
     /// it.
@@ -90,7 +90,7 @@ impl Unsynced {
         self.bytes = 0;
     }
 
-    /// No flush covers what is appended from now on. The first such moment counts.
+    /// No flush covers appends from now on. The first such moment counts.
     pub(super) fn is_dirty_since(&mut self, now: impl FnOnce() -> Duration) {
         self.since.get_or_insert_with(now);
     }
@@ -153,7 +153,7 @@ impl Unsynced {
         std::mem::take(&mut self.transactions)
     }
 
-    /// They were not synced. What was added meanwhile stays behind them.
+    /// The taken segments were not synced. Segments that were added meanwhile stay behind them.
     pub(super) fn give_back_transactions(&mut self, bases: Vec<Offset>) {
         self.transactions.splice(0..0, bases);
     }
@@ -173,7 +173,7 @@ impl Unsynced {
         self.new_files = false;
     }
 
-    /// What the checkpoint files say, or are about to.
+    /// The entries that the checkpoint files have, or are about to have.
     pub(super) fn checkpointed(&self) -> Option<CheckpointEntry> {
         self.checkpointed
     }

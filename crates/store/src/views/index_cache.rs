@@ -85,7 +85,7 @@ impl IndexCache {
         } else {
             files.order.push_back((log, base));
         }
-        // Twice round at the most: whatever was used has had its second chance then.
+        // Twice round at the most: then every used file has had its second chance.
         for _ in 0..2 * files.order.len() {
             if files.open.len() <= limit {
                 break;

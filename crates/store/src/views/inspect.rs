@@ -1,4 +1,4 @@
-//! What the views need to know of the records of a batch: tags and keys.
+//! The tags and keys of the records of a batch, for the views.
 
 use mainstem_record::{BatchView, Record};
 
@@ -13,7 +13,7 @@ pub(crate) const TAGS: &str = "TAGS";
 pub(crate) const KEYS: &str = "KEYS";
 pub(crate) const UNIQUE_KEY: &str = "UNIQ_KEY";
 
-/// What the views take of a batch.
+/// The parts of a batch that the views take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Inspected {
     /// The hash of each record's tag; `None` when no record has one.
@@ -58,7 +58,7 @@ pub(crate) fn tag_hash(record: &Record<'_>) -> i64 {
     text.map_or(0, |text| i64::from(mainstem_types::java_string_hash(text)))
 }
 
-/// Shows every key under which the record is to be found: the words of `KEYS`, its unique id, its own key.
+/// Shows every key by which the record can be found: the words of `KEYS`, its unique id, its own key.
 pub(crate) fn for_each_key<'r>(record: &Record<'r>, indexing: KeyIndexing, mut visit: impl FnMut(&'r str)) {
     let text = |bytes: &'r [u8]| std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
     if indexing == KeyIndexing::All

@@ -71,7 +71,7 @@ pub(crate) struct KeyIndex {
     state: Mutex<Files>,
     /// Taken after `state`, for moments.
     waiting: Mutex<Waiting>,
-    /// Who adds what is missing; taken before `state`.
+    /// Held while missing keys are added; taken before `state`.
     catching_up: Mutex<()>,
 }
 
@@ -102,7 +102,7 @@ impl KeyIndex {
     ) -> io::Result<Option<KeyIndex>> {
         let index = KeyIndex::empty(dir, size);
         let found = index.list(fs)?;
-        // Made after the checkpoint: what is in them will be indexed again.
+        // Made after the checkpoint: their keys will be indexed again.
         for name in found.iter().filter(|name| known.iter().all(|fact| fact.name != **name)) {
             fs.remove_file(&index.path(*name))?;
         }

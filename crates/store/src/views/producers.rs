@@ -1,4 +1,4 @@
-//! What is known about the producers of a partition: sequences, epochs, open transactions. A view of the batch headers.
+//! The state of a partition's producers: sequences, epochs, open transactions. A view of the batch headers.
 //!
 //! Numbers: the last [`BATCHES_KEPT`] batches of each producer are remembered (of a snapshot, one). About 200 bytes a
 //! producer; nothing while there is none.

@@ -17,7 +17,7 @@ use mainstem_env::{Fs, OpenOptions};
 use mainstem_journal::{Journal, Location, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 
-/// Where a scan begins, and what is known at that place.
+/// Where a scan begins, and the known state at that place.
 pub(super) struct ScanStart {
     pub(super) from: RecoverFrom,
     pub(super) offset: Offset,
@@ -41,7 +41,7 @@ impl Opening<'_> {
         places.retain(|offset| *offset > base && *offset <= point);
         places.sort_unstable();
         for snapshot in places.iter().rev() {
-            // Who keeps metadata has no state of producers.
+            // A metadata log has no state of producers.
             if Some(*snapshot) != covered && self.snapshot(*snapshot)?.is_none() {
                 continue;
             }
@@ -109,7 +109,7 @@ impl Opening<'_> {
         Ok(epochs)
     }
 
-    /// What the transaction index of the segment in the middle of which a scan begins has from before.
+    /// The earlier entries of the transaction index, for a scan that begins in the middle of a segment.
     pub(super) fn aborted_before(
         &self,
         start: &ScanStart,
@@ -146,7 +146,7 @@ impl Opening<'_> {
     pub(super) fn end_of(&self, journal: &Journal) -> Result<Location, OpenError> {
         if journal.end().is_none() {
             let base = self.facts.log_start.unwrap_or(Offset::ZERO);
-            // A power cut may leave the name of a view without that of its segment.
+            // A power cut may leave the name of a view without the name of its segment.
             for suffix in [names::INDEX, names::TIME_INDEX, names::TRANSACTION_INDEX] {
                 let path = self.folder.join(names::segment_file(base, suffix));
                 remove_if_present(self.env.fs.as_ref(), &path).map_err(io_error(&path))?;

@@ -32,7 +32,7 @@ use mainstem_journal::{Journal, OpenError as JournalError, RecoverFrom};
 use mainstem_types::{Offset, TopicId, TopicPartition};
 use parking_lot::Mutex;
 
-/// What is known about a log before it is opened, from the checkpoints of its data folder.
+/// The facts about a log before it is opened, from the checkpoints of its data folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFacts {
     /// The folder was left orderly: indexes and snapshots are trusted.
@@ -45,7 +45,7 @@ pub struct OpenFacts {
     pub cleaned_to: Option<Offset>,
     /// A Kafka was killed on this folder: it may have compacted further than the checkpoints say.
     pub foreign: bool,
-    /// What is below is known from elsewhere: a snapshot of the metadata has it. Damage there is not looked for.
+    /// A snapshot of the metadata has the records below. The start does not look for damage there.
     pub covered_to: Option<Offset>,
     /// What `partition.metadata` says, where that was read already.
     pub topic_id: Option<TopicId>,
@@ -267,7 +267,7 @@ impl<'a> Opening<'a> {
         let mut epochs = scanner.epochs;
         // An epoch that begins at the end has no record yet; it stays.
         epochs.truncate_end(scanner.next_offset.max(base).plus(1));
-        // Whatever the file said, it is to be what the batches say.
+        // The file has to say what the batches say.
         let known = self.epochs.as_ref().map(Epochs::entries);
         epochs.dirty = known.unwrap_or_default() != epochs.entries() || (known.is_none() && recovery.bytes_scanned > 0);
         Ok(Opened {

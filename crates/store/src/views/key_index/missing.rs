@@ -1,4 +1,4 @@
-//! Adding what was left out while the disk was full.
+//! Adds the keys that were left out while the disk was full.
 
 use std::io;
 
@@ -25,7 +25,7 @@ impl KeyIndex {
         self.waiting.lock().len()
     }
 
-    /// Begins to add what is missing: what waits is written first, it is older.
+    /// Begins to add missing keys. Waiting keys are older, and are written first.
     pub(crate) fn catch_up(&self, fs: &dyn Fs) -> io::Result<CatchUp<'_>> {
         let alone = self.catching_up.lock();
         self.write(fs)?;
@@ -52,7 +52,7 @@ impl CatchUp<'_> {
 
     fn write(&mut self, fs: &dyn Fs) -> io::Result<()> {
         let written = self.index.write_all(fs, &mut self.index.state.lock(), &self.keys);
-        // What is left is found again by the next one who tries.
+        // The next attempt finds the rest again.
         self.keys.clear();
         written.map_err(|(_, error)| error)
     }

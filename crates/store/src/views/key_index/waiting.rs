@@ -1,4 +1,4 @@
-//! Keys on their way into the files, and what is left out while the files take none.
+//! Keys on their way into the files, and keys that are left out while the files take none.
 
 use super::NewKey;
 
@@ -52,7 +52,7 @@ impl Waiting {
         std::mem::take(&mut self.keys)
     }
 
-    /// What was taken is in the files.
+    /// The taken keys are in the files.
     pub(super) fn written(&mut self) {
         self.due = DUE;
         self.failed = false;
@@ -84,7 +84,7 @@ impl Waiting {
         self.missing.map(|missing| missing.from)
     }
 
-    /// Everything before `end` is in the files. What was left out behind that stays missing.
+    /// All keys before `end` are in the files. Keys that were left out behind it stay missing.
     pub(super) fn found_before(&mut self, end: u64) {
         self.missing =
             self.missing.filter(|missing| missing.last >= end).map(|missing| Missing { from: end, ..missing });

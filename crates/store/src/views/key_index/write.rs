@@ -44,7 +44,7 @@ impl KeyIndex {
         let handle = file.handle(fs, self.path(file.name))?;
         let mut header = file.header;
         let first = header.count;
-        // The places of the keys, by slot; those of one slot in their order.
+        // The places of the keys, by slot. The keys of one slot keep their order.
         let mut by_slot: Vec<u32> = (0..keys.len() as u32).collect();
         by_slot.sort_by_key(|place| self.slot(&keys[*place as usize]));
         let mut previous = vec![0; keys.len()];
@@ -207,7 +207,7 @@ mod tests {
                 let _ = index.write(&fs);
                 fs.clear_faults();
             }
-            // What was left out, as whoever has the log does it.
+            // The keys that were left out, as the owner of the log adds them.
             let mut adding = index.catch_up(&fs).unwrap();
             while let Some(from) = adding.missing_from() {
                 for (hash, position) in &added[from as usize..] {
