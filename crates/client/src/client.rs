@@ -1,4 +1,4 @@
-//! The client: connections to brokers, and what is known of the cluster.
+//! The client: connections to brokers, and the known metadata of the cluster.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::ClientError;
 use crate::metadata::{Broker, Known, Topic};
 use crate::retry::Attempts;
 
-/// A client of one cluster. Clones share connections and what is known; all methods take `&self`.
+/// A client of one cluster. Clones share connections and metadata; all methods take `&self`.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientState>,
@@ -31,7 +31,7 @@ struct ClientState {
 /// The lock is held while connecting, so that many requests at once make one connection.
 type Slot = tokio::sync::Mutex<Option<Arc<Connection>>>;
 
-/// Whom a connection is for. A bootstrap address may turn out to be a node's too; it then has two connections.
+/// The target of a connection. A bootstrap address may turn out to be a node's, too: it then has two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Target {
     Bootstrap(usize),
@@ -66,7 +66,7 @@ impl Client {
         self.refresh_topic(name).await
     }
 
-    /// Asks the brokers for a topic, whatever is known.
+    /// Asks the brokers for a topic, even if its metadata is known.
     pub async fn refresh_topic(&self, name: &str) -> Result<Arc<Topic>, ClientError> {
         let mut attempts = Attempts::new(self.config());
         loop {
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// A connection to whoever answers: first those that are open, then known brokers, then the bootstrap addresses.
+    /// A connection to any broker that answers: first open ones, then known brokers, then the bootstrap addresses.
     pub(crate) async fn any_broker(&self) -> Result<Arc<Connection>, ClientError> {
         if let Some(open) = self.open_connection() {
             return Ok(open);
@@ -218,7 +218,7 @@ impl Client {
     pub(crate) async fn try_again(&self, attempts: &mut Attempts, error: &ClientError) -> bool {
         let again = attempts.pause(error).await;
         if again && error.wants_metadata() {
-            // The next attempt reports what is still wrong; here only names and addresses may change.
+            // The next attempt reports errors that remain; here only names and addresses may change.
             let _ = self.fetch_topics(&[]).await;
         }
         again

@@ -19,7 +19,7 @@ pub struct ClientConfig {
     pub retry_backoff: Duration,
     /// How long a topic that the brokers do not know (yet) is asked for again.
     pub unknown_topic_wait: Duration,
-    /// How old what is known of topics and brokers may get.
+    /// How old the metadata of topics and brokers may get.
     pub metadata_max_age: Duration,
     /// Answers beyond this end the connection.
     pub response_size_max: usize,

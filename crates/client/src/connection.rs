@@ -26,7 +26,7 @@ use crate::versions::Versions;
 
 /// Frames that wait for the writer; more make their senders wait.
 const QUEUED_FRAMES_MAX: usize = 64;
-/// What is reserved for an answer before its bytes are there.
+/// Bytes that are reserved for an answer before it arrives.
 const READ_AHEAD_SIZE: usize = 1 << 20;
 const WRITE_BUFFER_SIZE: usize = 64 * 1024;
 
@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     tasks: [AbortHandle; 2],
 }
 
-/// Who waits for which answer, or why nobody will get one any more.
+/// The waiters for answers, or the reason why no answer will come any more.
 #[derive(Default)]
 struct Waiting {
     closed: Option<String>,
@@ -67,7 +67,7 @@ impl Response {
         &self.body
     }
 
-    /// The answer lacks what was asked for.
+    /// The answer lacks the requested part.
     pub(crate) fn missing(&self, subject: impl Into<String>) -> ClientError {
         ClientError::Missing { address: self.address.to_string(), api: self.api, subject: subject.into() }
     }

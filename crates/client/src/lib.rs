@@ -2,7 +2,7 @@
 //! Mainstem's look-up by key. It is for Mainstem's command line, its tests and benches, and other Rust programs that
 //! need no more. It works with Mainstem and with Kafka 2.1 and later.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - One connection to each broker, many requests on it at once; every request ends within `request_timeout`, every
 //!   operation within about `retry_timeout`. Errors that pass are tried again, with fresh metadata where that may help.

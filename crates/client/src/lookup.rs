@@ -54,7 +54,7 @@ pub enum IndexedKeys {
     All,
 }
 
-/// What was found.
+/// The found records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyMatches {
     /// Newest first.

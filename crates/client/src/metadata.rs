@@ -1,4 +1,4 @@
-//! What is known of topics and brokers.
+//! The known metadata of topics and brokers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-/// A partition and who holds it.
+/// A partition and its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     pub index: PartitionIndex,

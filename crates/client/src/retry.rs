@@ -56,7 +56,7 @@ impl Attempts {
         }
     }
 
-    /// Pauses before another attempt, whatever the error; `false` when the time is up.
+    /// Pauses before another attempt after any error. `false`: the time is up.
     pub(crate) async fn wait(&mut self) -> bool {
         self.retry.pause().await
     }

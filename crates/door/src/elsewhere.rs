@@ -17,7 +17,7 @@ impl Wake for StepWaker {
     }
 }
 
-/// Has `handle` run on a thread of `pool`, and after it each step of what it promised.
+/// Runs `handle` on a thread of `pool`, and then each step of its promise.
 pub fn handle_elsewhere(pool: Arc<BlockingPool>, handle: impl FnOnce() -> Handled + Send + 'static) -> Handled {
     Handled::working_towards(async move {
         match pool.run(handle).await {

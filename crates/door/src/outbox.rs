@@ -6,7 +6,7 @@
 //!   A client that reads slowly therefore fills only its own outbox.
 //! - Bytes in an outbox count as replies in memory: a client that reads nothing loses its connection when memory is
 //!   short.
-//! - At a stop nothing more is accepted ([`PushError::Closed`]); what was accepted is sent within the grace.
+//! - At a stop nothing more is accepted ([`PushError::Closed`]). Accepted responses are sent within the grace.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Outbox {
 }
 
 impl OutboxReader {
-    /// Who is woken by a push.
+    /// Sets the waker that a push wakes.
     pub fn watch(&self, reader: &Waker) {
         self.0.queue.lock().reader = Some(reader.clone());
     }
@@ -123,7 +123,7 @@ impl OutboxReader {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// Accepts nothing more; what is there can still be taken.
+    /// Accepts nothing more. Responses that are there can still be taken.
     pub fn close(&self) {
         self.0.queue.lock().closed = true;
     }

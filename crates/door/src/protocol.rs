@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crate::outbox::{Outbox, OutboxLimits};
 use crate::reply::{Close, Handled};
 
-/// What the server knows of a connection when it is accepted.
+/// The facts about a connection when it is accepted.
 #[derive(Debug, Clone)]
 pub struct ConnectionInfo {
     pub peer: SocketAddr,
@@ -49,7 +49,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// handled on another thread changes the same state.
     type Connection: Send + Sync + 'static;
 
-    /// A client connected. `outbox` takes what is sent to it without a request.
+    /// A client connected. `outbox` takes responses that no request asked for.
     fn connect(&self, info: ConnectionInfo, outbox: Outbox) -> Self::Connection;
 
     fn order(&self) -> Order {

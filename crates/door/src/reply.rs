@@ -121,7 +121,7 @@ impl Reply {
     }
 }
 
-/// What is owed.
+/// The reply that is owed.
 pub type Promise<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A reply that is ready, or the promise of one. What a promise waits for is freed when it is dropped.
@@ -135,9 +135,9 @@ pub enum Handled {
     Ready(Reply),
     /// A long poll: waits for what others may do. Nothing but its reply depends on it.
     Polling(Promise<Reply>),
-    /// What was asked for is done; it waits until that is safe, for example committed.
+    /// The work is done. The reply waits until the work is safe, for example committed.
     Confirming(Promise<Reply>),
-    /// Work under way, and what it leads to.
+    /// Work under way, and its result.
     Working(Promise<Handled>),
 }
 

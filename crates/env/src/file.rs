@@ -68,7 +68,7 @@ pub trait File: Send + Sync + Debug {
     /// A hint; does nothing where the system takes none.
     fn advise(&self, position: u64, len: u64, advice: Advice) -> io::Result<()>;
 
-    /// Reads what the page cache holds. `None`: the read would wait for the disk, or the system cannot tell.
+    /// Reads bytes that the page cache holds. `None`: the read would wait for the disk, or the system cannot tell.
     /// `Some(0)` is the end of the file.
     fn try_read_at_nowait(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<usize>>;
 

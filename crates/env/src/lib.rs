@@ -1,6 +1,6 @@
 //! Files, clocks and random numbers behind object-safe traits, and threads.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //! - [`Fs`] and [`File`]: positional IO with `&self`, no shared cursor, any number of threads at once. A short read or
 //!   write is allowed by the plain calls and handled by the provided `*_all_*` and `*_exact_*` helpers.
 //! - Nothing is durable before [`File::sync_data`] (bytes and length) and [`Fs::sync_dir`] (names) have returned `Ok`.

@@ -69,7 +69,7 @@ impl Worker {
         Worker::start_with(name, Arc::default(), run)
     }
 
-    /// As [`Worker::start`], with a signal that several threads share: who stops one of them stops all.
+    /// As [`Worker::start`], with a signal that several threads share: stopping one of them stops all.
     pub fn start_with(
         name: impl Into<String>,
         signal: Arc<Signal>,

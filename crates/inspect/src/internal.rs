@@ -1,4 +1,4 @@
-//! What the records of Mainstem's and Kafka's own topics say.
+//! The content of records of Mainstem's and Kafka's own topics.
 
 use mainstem_kafka_wire::metadata_records::MetadataRecord;
 use mainstem_kafka_wire::records as wire;

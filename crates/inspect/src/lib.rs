@@ -1,7 +1,7 @@
 //! Reads every file of a data folder, Mainstem's or Kafka's, and changes nothing. [`dump()`] shows the content of a
 //! file, and [`verify()`] checks whether all files agree.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - Files are opened only to read.
 //! - Damage is reported with its place, and what follows it is read, too.

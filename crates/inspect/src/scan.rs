@@ -1,4 +1,4 @@
-//! From one whole entry of a file to the next, past what is damaged.
+//! Goes from one whole entry of a file to the next, past damage.
 //!
 //! Numbers: 1 MiB of the file is in memory, or one entry where that is larger; an entry above 32 MiB is read only after
 //! its checksum was found right piece by piece, so a length that was damaged costs no memory.
@@ -14,7 +14,7 @@ use mainstem_types::Offset;
 const WINDOW_SIZE: usize = 1 << 20;
 const READ_AT_ONCE_MAX: usize = 32 << 20;
 
-/// What the first bytes of an entry say.
+/// The fields in the first bytes of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     /// Bytes that it takes in the file.
@@ -63,7 +63,7 @@ pub(crate) struct Damage {
 
 #[derive(Debug)]
 pub(crate) enum ScanStep {
-    /// Its bytes are those of [`Scan::bytes`].
+    /// [`Scan::bytes`] has its bytes.
     Entry {
         position: u64,
         head: Head,

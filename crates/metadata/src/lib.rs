@@ -1,6 +1,6 @@
 //! The cluster image as a state machine over Kafka's metadata records, without IO.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //! - State changes by [`image::ClusterImage::replay`] alone, live and at start.
 //! - An operation of the [`controller::Controller`] returns records and a reply and changes nothing. The broker appends
 //!   the records as one batch, replays them, and lets the reply leave when they are durable.

@@ -89,7 +89,7 @@ impl BatchBuilder {
         self
     }
 
-    /// The sequence is that of the first record.
+    /// `base_sequence` is the sequence number of the first record.
     #[must_use]
     pub fn producer(mut self, id: ProducerId, epoch: ProducerEpoch, base_sequence: i32) -> Self {
         self.header.producer_id = id;
@@ -168,7 +168,7 @@ impl BatchBuilder {
         self.header.record_count == 0
     }
 
-    /// What the batch takes without compression.
+    /// The size of the batch without compression.
     pub fn uncompressed_size(&self) -> usize {
         HEADER_SIZE + self.records.len()
     }

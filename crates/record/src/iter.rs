@@ -1,4 +1,4 @@
-//! Records, one after the other, borrowed from the batch or from what it was decompressed into.
+//! Records, one after the other, borrowed from the batch or from its decompressed bytes.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::walk::{Fault, RecordError, SliceSource, Source};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub offset: Offset,
-    /// The producer's time, or for LogAppendTime that of the batch. −1 is none.
+    /// The producer's time, or for LogAppendTime the time of the batch. −1 is none.
     pub timestamp: TimestampMs,
     pub key: Option<&'a [u8]>,
     /// `None` is a tombstone.

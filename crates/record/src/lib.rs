@@ -1,8 +1,8 @@
 //! RecordBatch v2: view, validate, stamp, build, iterate, compress. Nothing else in Mainstem parses batches.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
-//! - No function panics, whatever the bytes; every error names what is wrong. No `unsafe`.
+//! - No function panics on any bytes; every error names the fault. No `unsafe`.
 //! - [`BatchView`] and [`validate`] copy no payload. Walking an uncompressed batch allocates nothing; walking a
 //!   compressed one uses one scratch window a thread.
 //! - Decompression never yields more than the limit that the caller gives, and memory grows with the bytes that really

@@ -16,7 +16,7 @@ pub enum FramingError {
     UnsupportedMagic { magic: i8 },
 }
 
-/// What the first 17 bytes of a batch tell.
+/// The fields in the first 17 bytes of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peek {
     pub base_offset: Offset,

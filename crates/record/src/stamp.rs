@@ -1,4 +1,4 @@
-//! What the broker writes into a batch on its way into the log: base offset, leader epoch, and sometimes the time.
+//! The fields that the broker writes into a batch on its way into the log: base offset, leader epoch, sometimes times.
 
 use mainstem_types::{LeaderEpoch, Offset, TimestampMs};
 

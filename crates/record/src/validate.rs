@@ -17,7 +17,7 @@ use crate::walk::{RecordError, Shape, SliceSource, StreamSource, walk};
 /// Record problems that are listed one by one; the rest is only counted.
 const REJECTIONS_LISTED_MAX: usize = 10_000;
 
-/// Who appends.
+/// The source of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Origin {
     /// A producer outside: the strictest.
@@ -27,7 +27,7 @@ pub enum Origin {
     Broker,
 }
 
-/// What is asked of a batch. Most of it comes from the topic's configuration.
+/// The rules for a batch. Most of them come from the topic's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidationRules {
     pub origin: Origin,

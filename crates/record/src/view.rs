@@ -60,7 +60,7 @@ impl<'a> BatchView<'a> {
         crc_fast::crc32_iscsi(&self.bytes[layout::ATTRIBUTES..])
     }
 
-    /// Whether the checksum in the header is that of the bytes.
+    /// Whether the checksum in the header matches the bytes.
     pub fn crc_is_valid(&self) -> bool {
         self.computed_crc() == self.header.crc
     }

@@ -13,7 +13,7 @@
 use crate::codec::{Decoder, DecompressError};
 use crate::varint::{VARINT_SIZE_MAX, VARLONG_SIZE_MAX, VarintError, read_varint, read_varlong};
 
-/// What is wrong with the records of a batch. `index` counts from the batch's first record, 0.
+/// The fault of the records of a batch. `index` counts from the batch's first record, 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("the batch names codec {id}, which does not exist")]

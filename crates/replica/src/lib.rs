@@ -5,7 +5,7 @@
 //! `topic` and `shared` it is the partition group, and positions are bytes of its commit log. Everything here is
 //! written once, over [`UnitPosition`].
 //!
-//! What is guaranteed:
+//! Guarantees:
 //! - `log start ≤ last stable ≤ high watermark ≤ log end`, checked in one place, [`Positions::check`], in release
 //!   builds too. An event that would break the order is refused, and the state stays as it was.
 //! - The high watermark is the lowest *acknowledged* log end of the in-sync set. While a larger in-sync set is

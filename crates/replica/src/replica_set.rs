@@ -70,7 +70,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
     }
 
     /// The fast path of an append on the leader: same as [`Event::LocalEnds`]. `acknowledged` may be lower than before:
-    /// the settings promise more now. What was acknowledged under the old ones stays so.
+    /// the settings promise more now. Records that were acknowledged under the old settings stay acknowledged.
     pub fn local_ends(&mut self, log_end: P, acknowledged: P) -> Applied<P> {
         if log_end < self.log_end {
             return Err(EventError::WentBack { what: "the log end", from: self.log_end, to: log_end });
@@ -125,7 +125,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.leader == Some(self.local)
     }
 
-    /// Whether only the local log counts: whatever it acknowledges is committed.
+    /// Whether only the local log counts: everything that it acknowledges is committed.
     pub fn is_alone(&self) -> bool {
         let counts = |replica: &&Replica<P>| replica.in_sync || self.proposed.contains(&replica.node);
         let local = |replica: &Replica<P>| replica.node == self.local;
@@ -133,7 +133,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.has_enough_in_sync() && counted.peek().is_some() && counted.all(local)
     }
 
-    /// What the local node is to the unit.
+    /// The role of the local node in the unit.
     pub fn role(&self) -> Role {
         match self.replicas.iter().any(|replica| replica.node == self.local) {
             _ if self.is_leader() => Role::Leader,
@@ -203,7 +203,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         self.leader = leader;
         self.epoch = epoch;
         self.proposed.clear();
-        // Those who stay keep what is known of them.
+        // Members that stay keep their known state.
         let known = std::mem::take(&mut self.replicas);
         let find = |node: &NodeId| known.iter().find(|replica| replica.node == *node).copied();
         self.replicas = replicas.iter().map(|node| find(node).unwrap_or_else(|| blank(*node))).collect();
@@ -245,7 +245,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
     fn leader_committed(&mut self, epoch: LeaderEpoch, high_watermark: P) -> Applied<P> {
         self.check_current(epoch)?;
         let to = high_watermark.min(self.log_end);
-        // A new leader may know less than the one before it told: what was committed stays so.
+        // A new leader may know less than its predecessor told: committed records stay committed.
         if self.is_leader() || to <= self.high_watermark {
             return Ok(ReplicaOutcome::Nothing);
         }
@@ -267,7 +267,7 @@ impl<P: UnitPosition> ReplicaSet<P> {
         if to < from { Ok(ReplicaOutcome::HighWatermarkLowered { from, to }) } else { Ok(ReplicaOutcome::Nothing) }
     }
 
-    /// Only a leader proposes; who would leave counts until the controller has agreed.
+    /// Only a leader proposes. A member that would leave counts until the controller has agreed.
     fn in_sync_proposed(&mut self, nodes: Vec<NodeId>) -> Applied<P> {
         if self.is_leader() {
             self.proposed = nodes;

@@ -42,7 +42,7 @@ impl Totals {
         if all == 0 { 1.0 } else { self.quick_reads as f64 / all as f64 }
     }
 
-    /// What was counted since `before`; gauges as they are now.
+    /// The counts since `before`; gauges as they are now.
     pub(crate) fn since(&self, before: &Totals) -> Totals {
         Totals {
             requests: self.requests - before.requests,

@@ -4,7 +4,7 @@
 
 /// What every Unix allows.
 const LIMIT_ASSUMED: u64 = 256;
-/// Listeners, reactors, the metadata log and the lock need 21; what is opened for a moment comes on top.
+/// Listeners, reactors, the metadata log and the lock need 21. Files that are opened for a moment come on top.
 const OTHER_MIN: u64 = 32;
 const OTHER_MAX: u64 = 256;
 
@@ -12,7 +12,7 @@ const OTHER_MAX: u64 = 256;
 pub struct Shares {
     /// Files that the logs may keep open.
     pub logs: usize,
-    /// Connections, whatever `max.connections` says.
+    /// The most connections, also if `max.connections` is larger.
     pub connections: usize,
 }
 

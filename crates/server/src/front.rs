@@ -24,7 +24,7 @@ use crate::stop::{Phase, ReactorState};
 /// How long connections have to notice that they must end.
 const END_WAIT: Duration = Duration::from_secs(1);
 
-/// What the server itself needs to know of the configuration.
+/// The server's own part of the configuration.
 #[derive(Debug, Clone)]
 pub struct FrontConfig {
     pub listeners: Vec<Listen>,
@@ -120,7 +120,7 @@ impl BoundFront {
         self.serve_each(|_| served.clone())
     }
 
-    /// Begins to accept connections; `protocol_of` says what those of a listener speak, by the listener's name.
+    /// Begins to accept connections. `protocol_of` gives the protocol of a listener by its name.
     pub fn serve_each(self, protocol_of: impl Fn(&str) -> Served) -> RunningFront {
         let mut protocols: Vec<Served> = Vec::new();
         let addresses = self.addresses();
@@ -226,7 +226,7 @@ impl RunningFront {
         &self.addresses
     }
 
-    /// What was counted up to now.
+    /// The counts up to now.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for reactor in &*self.core.reactors.lock() {

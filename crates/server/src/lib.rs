@@ -1,11 +1,11 @@
 //! Listeners, reactors, configuration, shutdown. Knows no protocol: each listener has one ([`Served`]), all share
 //! limits and memory.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //! - A connection belongs to one reactor (a thread with a single-threaded runtime) for its life, and never waits for a
 //!   disk there.
 //! - Replies leave in the order that the protocol of their connection wants.
-//! - Memory is bounded: see `connection` for the bounds of one connection, `limits` for those of the broker.
+//! - Memory is bounded: see `connection` for the bounds of one connection, `limits` for the bounds of the broker.
 //! - An orderly stop answers or ends every received request.
 //!
 //! Numbers: frames as long as their protocol allows; 64 pipelined requests and 8 MiB of them, 64 KiB received

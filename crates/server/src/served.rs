@@ -23,7 +23,7 @@ pub(crate) struct Accepted {
     pub place: Place,
 }
 
-/// A protocol, whatever it keeps of its connections.
+/// A protocol with any connection state.
 #[derive(Clone)]
 pub struct Served(Arc<dyn Serve>);
 
@@ -59,7 +59,7 @@ impl<P: Protocol> Serve for One<P> {
         let protocol = Arc::clone(&self.0);
         runtime.spawn(async move {
             let Accepted { stream, peer, listener, shared, reactor, place } = accepted;
-            // The socket belongs to the runtime in which it is registered: that of its reactor.
+            // The socket belongs to the runtime in which it is registered: its reactor's.
             match TcpStream::from_std(stream) {
                 Ok(stream) => Connection::new(stream, (peer, listener), protocol, shared, reactor, place).run().await,
                 Err(error) => tracing::debug!(%peer, "connection lost: {error}"),

@@ -1,4 +1,4 @@
-//! A whole node from its configuration: binds, opens what it serves, accepts, and ends in the opposite order.
+//! A whole node from its configuration: binds, opens its data, accepts, and ends in the opposite order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub enum StartError {
 /// Is told the settings whenever they change. Must not wait.
 pub type ConfigWatcher = Box<dyn Fn(&BrokerConfig) + Send + Sync>;
 
-/// What is served, and how it ends.
+/// The parts that are served, and how they end.
 pub struct Opened {
-    /// What the connections of a listener speak, by the listener's name.
+    /// The protocol of each listener, by the listener's name.
     pub protocol_of: Box<dyn Fn(&str) -> Served>,
     /// Called once: has the watcher told the settings as they are now, and again whenever they change.
     pub watch_config: Box<dyn FnOnce(ConfigWatcher)>,
-    /// What the start did, one line each, for people: what was found, checked, repaired.
+    /// The start's findings, checks and repairs, one line each, for people.
     pub report: Vec<String>,
     /// Called once, after the last connection ended, on the thread that stops the server: closes the logs.
     pub shutdown: Box<dyn FnOnce() + Send>,
@@ -94,7 +94,7 @@ impl RunningServer {
         &self.advertised
     }
 
-    /// What the start led to, one line each, for people: addresses, data folder, durability, recovery.
+    /// The result of the start, one line each, for people: addresses, data folder, durability, recovery.
     pub fn report(&self) -> &[String] {
         &self.report
     }

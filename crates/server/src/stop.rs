@@ -11,13 +11,13 @@ use crate::counters::Counters;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Serving,
-    /// No new connections and requests; what was received is answered.
+    /// No new connections and requests; received requests are answered.
     Draining,
     /// Connections end now.
     Ended,
 }
 
-/// What the connections of one reactor share.
+/// The parts that the connections of one reactor share.
 #[derive(Debug)]
 pub(crate) struct ReactorState {
     phase: AtomicU8,
@@ -42,7 +42,7 @@ impl ReactorState {
         }
     }
 
-    /// Enters a later phase and wakes everyone who watches. Never goes back.
+    /// Enters a later phase and wakes all watchers. Never goes back.
     pub fn enter(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::AcqRel);
         self.changed.notify_waiters();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::counters::Totals;
 
-/// Tells what was counted between two looks.
+/// Gives the counts between two looks.
 #[derive(Debug, Default)]
 pub struct TrafficLog {
     before: Totals,

@@ -12,7 +12,7 @@ use crate::metadata::Broker;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterDescription {
     pub cluster_id: String,
-    /// Who takes administrative requests.
+    /// The node that takes administrative requests.
     pub controller: Option<NodeId>,
     /// Ascending by node id.
     pub brokers: Vec<Broker>,

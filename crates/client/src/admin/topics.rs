@@ -54,7 +54,7 @@ impl NewTopic {
     }
 }
 
-/// What the broker made of a new topic. Old brokers leave out the numbers (−1) and the id (zero).
+/// The new topic as the broker made it. Old brokers leave out the numbers (−1) and the id (zero).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreatedTopic {
     pub id: TopicId,
@@ -158,7 +158,7 @@ impl Client {
         Ok(topics)
     }
 
-    /// What the brokers know of some topics right now.
+    /// The present metadata of some topics.
     pub async fn describe_topics(&self, names: &[&str]) -> Result<ByName<Arc<Topic>>, ClientError> {
         let mut attempts = Attempts::new(self.config());
         loop {

@@ -17,7 +17,7 @@ pub(super) struct DecodeSettings {
     pub(super) decompressed_size_max: usize,
 }
 
-/// Appends what the batches hold from `position` on, and moves `position` behind the last whole batch.
+/// Appends the records of the batches from `position` on, and moves `position` behind the last whole batch.
 ///
 /// On an error, `position` is at the batch concerned; the records before it were appended.
 pub(super) fn take_records(

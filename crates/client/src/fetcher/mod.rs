@@ -42,7 +42,7 @@ pub struct FetcherConfig {
     /// For one partition in an answer.
     pub partition_max_bytes: i32,
     pub isolation: Isolation,
-    /// When the position is below or beyond what the partition has: go there, or (`None`) fail.
+    /// When the partition does not have the position: go there, or (`None`) fail.
     pub reset_to: Option<OffsetSpec>,
     /// What a batch may have, once decompressed.
     pub decompressed_size_max: usize,
@@ -105,7 +105,7 @@ pub enum FetchError {
     NothingAssigned,
 }
 
-/// Reads partitions. See the module for what is guaranteed.
+/// Reads partitions. The module's documentation has the guarantees.
 pub struct Fetcher {
     client: Client,
     config: FetcherConfig,
@@ -113,7 +113,7 @@ pub struct Fetcher {
     fetches: JoinSet<Answered>,
     /// Brokers that a fetch is under way to.
     asked: HashSet<NodeId>,
-    /// What was wrong with a partition while others had records: told by the next call.
+    /// The error of a partition while others had records: the next call gives it.
     failure: Option<FetchError>,
     /// Pause before the next attempt, after an error that passes.
     backoff: Duration,
@@ -213,7 +213,7 @@ impl Fetcher {
             };
             self.backoff = Duration::ZERO;
             if !records.is_empty() {
-                // The next answer travels while the caller works; what is wrong now is found by the next call.
+                // The next answer travels while the caller works. The next call finds an error of this one.
                 let _ = self.ask_leaders().await;
                 return Ok(records);
             }
@@ -351,7 +351,7 @@ async fn fetch(
         min_bytes: config.min_bytes,
         max_bytes: config.max_bytes,
         isolation_level: config.isolation.number(),
-        // No session: each fetch names what it wants.
+        // No session: each fetch names its partitions.
         session_id: 0,
         session_epoch: -1,
         topics: topics.collect(),

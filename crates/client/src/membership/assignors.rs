@@ -1,4 +1,4 @@
-//! Who reads which partition: `range` and `roundrobin`, as Java's consumer and librdkafka assign them.
+//! The assignors `range` and `roundrobin`: they assign as Java's consumer and librdkafka do.
 
 use std::collections::{BTreeMap, BTreeSet};
 

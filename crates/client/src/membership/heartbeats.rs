@@ -1,4 +1,4 @@
-//! Heartbeats in the background, while the program works on what it read.
+//! Heartbeats in the background, while the program works on its records.
 
 use std::sync::Arc;
 

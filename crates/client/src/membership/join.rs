@@ -30,7 +30,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// The answer to a join.
 struct Joined {
     protocol: String,
-    /// Of the leader, who assigns.
+    /// Of the leader, which assigns.
     members: Option<Vec<Subscriber>>,
 }
 
@@ -143,7 +143,7 @@ impl Membership {
         })
     }
 
-    /// As leader: who reads what.
+    /// As leader: the partitions of each member.
     async fn assign(
         &self,
         protocol: &str,

@@ -1,7 +1,7 @@
 //! Membership in a consumer group, by the classic protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), beside any
 //! other client: the assignors `range` and `roundrobin` are those of Java's consumer and librdkafka.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //!
 //! - While the program works, heartbeats keep the session alive; a rebalance, or the loss of the membership, is seen by
 //!   [`Membership::change`] within a heartbeat interval. Until the program joins again its partitions are nobody else's
@@ -36,7 +36,7 @@ use heartbeats::Heartbeats;
 
 /// The first version of LeaveGroup that names members in a list.
 const LEAVE_LISTS_MEMBERS: i16 = 3;
-/// For the farewell: who leaves does not want to wait.
+/// For leaving: a member that leaves does not want to wait.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Settings of a [`Membership`].
@@ -71,7 +71,7 @@ impl MembershipConfig {
 /// What happened to a membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MembershipChange {
-    /// The group rebalances: commit what was processed, then join again.
+    /// The group rebalances: commit the processed records, then join again.
     Rebalance,
     /// The coordinator does not know the member any more: its partitions are others' already, and a commit will be
     /// refused.
@@ -81,7 +81,7 @@ pub enum MembershipChange {
     Fenced,
 }
 
-/// What the coordinator knows a member by.
+/// The identity of a member at the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     /// Empty: the coordinator chooses one.
@@ -96,7 +96,7 @@ impl Identity {
     }
 }
 
-/// A member of a consumer group. See the module for what is guaranteed.
+/// A member of a consumer group. The module's documentation has the guarantees.
 pub struct Membership {
     client: Client,
     config: MembershipConfig,
@@ -172,7 +172,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Leaves the group, whatever goes on; errors are of no use to anybody and not told. May join again.
+    /// Leaves the group in any state. Errors help nobody, and are not given. May join again.
     pub async fn leave(&mut self) {
         self.heartbeats = None;
         self.assigned.clear();

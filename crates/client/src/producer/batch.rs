@@ -91,7 +91,7 @@ async fn ask_producer_id(client: &Client) -> Result<Producing, ClientError> {
     }
 }
 
-/// What it takes to send a partition's batches.
+/// The parts that sending a partition's batches needs.
 pub(super) struct Sending {
     pub(super) client: Client,
     pub(super) config: Arc<ProducerConfig>,
@@ -143,7 +143,7 @@ impl Refusal {
         code == Some(ErrorCode::MESSAGE_TOO_LARGE)
     }
 
-    /// What the record of that index is told.
+    /// The result for the record of that index.
     fn told(&self, index: i32, partition: &TopicPartition) -> ProduceError {
         let partition = partition.clone();
         if let Some((_, message)) = self.rejected.iter().find(|(rejected, _)| *rejected == index) {
@@ -344,7 +344,7 @@ impl Sending {
                 BatchOutcome::Refused(refusal) => Err(refusal.told(index, &self.partition)),
                 BatchOutcome::Unknown(error) => Err(error.clone()),
             };
-            // Who dropped the delivery does not want to know.
+            // A caller that dropped the delivery does not want to know.
             let _ = pending.fate.send(fate);
         }
     }

@@ -41,7 +41,7 @@ pub enum Acks {
     None,
     /// The leader's.
     Leader,
-    /// That of all in-sync replicas.
+    /// All in-sync replicas'.
     #[default]
     All,
 }
@@ -63,7 +63,7 @@ pub struct ProducerConfig {
     pub codec: Codec,
     /// The codec's own default, if `None`.
     pub level: Option<i32>,
-    /// How long a batch waits for company. Zero sends what is there at once.
+    /// How long a batch waits for more records. Zero sends a batch at once.
     pub linger: Duration,
     /// A batch is closed when its records reach this, uncompressed.
     pub batch_size: usize,
@@ -177,7 +177,7 @@ impl Future for Delivery {
     }
 }
 
-/// Sends records. Clones share batches and settings. See the module for what is guaranteed.
+/// Sends records. Clones share batches and settings. The module's documentation has the guarantees.
 #[derive(Clone)]
 pub struct Producer {
     inner: Arc<ProducerState>,

@@ -14,7 +14,7 @@ pub(super) enum Command {
     Flush(oneshot::Sender<()>),
 }
 
-/// Runs until the producer is dropped; then sends what is left.
+/// Runs until the producer is dropped; then sends the remaining batches.
 pub(super) async fn run(sending: Sending, mut commands: mpsc::UnboundedReceiver<Command>) {
     let mut sequence = Sequence::default();
     let mut answered = None;

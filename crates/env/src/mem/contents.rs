@@ -1,4 +1,4 @@
-//! What is in a file, and what a power cut would leave of it.
+//! The bytes of a file, and the bytes that a power cut would leave.
 
 use mainstem_types::TimestampMs;
 
@@ -6,7 +6,7 @@ use mainstem_types::TimestampMs;
 pub(super) struct Contents {
     /// What readers see.
     pub(super) live: Vec<u8>,
-    /// What is on the disk for certain.
+    /// The bytes that are on the disk for certain.
     pub(super) durable: Vec<u8>,
     /// Changes that lead from `durable` to `live`, unless a failed sync lost some.
     pub(super) pending: Vec<Change>,

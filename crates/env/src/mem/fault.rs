@@ -42,7 +42,7 @@ pub struct Fault {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultAction {
-    /// EIO. A sync that fails so loses what was not synced.
+    /// EIO. A sync that fails so loses the bytes that were not synced.
     Io,
     /// ENOSPC.
     NoSpace,
@@ -106,7 +106,7 @@ pub fn is_stopped(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
 }
 
-/// What is planned, and what happened so far.
+/// The planned faults, and the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) calls: u64,

@@ -144,7 +144,7 @@ fn understood(head: Line, decoded: Decoded) -> Line {
 }
 
 impl Dumper<'_, '_> {
-    /// Records of the metadata are what the file is read for.
+    /// The file is read for its metadata records.
     fn wants_records(&self, content: Content) -> bool {
         self.options.records
             || match content {

@@ -1,4 +1,4 @@
-//! Shows what is in a file, piece by piece.
+//! Shows the content of a file, piece by piece.
 
 mod entries;
 mod log;
@@ -13,21 +13,21 @@ use mainstem_env::{File, Fs, OpenOptions};
 use crate::kind::{Content, FileKind};
 use crate::line::Line;
 
-/// What is shown beside the structure.
+/// The parts that are shown beside the structure.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DumpOptions {
     /// The records of batches.
     pub records: bool,
-    /// What the records of `__consumer_offsets` say.
+    /// The content of records of `__consumer_offsets`.
     pub offsets: bool,
-    /// What the records of `__transaction_state` say.
+    /// The content of records of `__transaction_state`.
     pub transactions: bool,
 }
 
 /// What a dump found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dumped {
-    /// Places where the file is not what it should be.
+    /// Damaged places of the file.
     pub damaged: u64,
     /// The reader wanted no more.
     pub stopped: bool,

@@ -1,4 +1,4 @@
-//! What the files at the top of a data folder say of all logs.
+//! The files at the top of a data folder, which describe all logs.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const METADATA_LOG: &str = "__cluster_metadata-0";
 
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// Whoever used the folder last stopped in order: every file is as it was left.
+    /// The last broker stopped in order: every file is as the broker left it.
     pub(super) clean: bool,
     pub(super) node: Option<i32>,
     /// The id of this folder among those of its node.

@@ -31,7 +31,7 @@ impl GroupEpochs {
         }
     }
 
-    /// What the checkpoint has otherwise than the entries.
+    /// How the checkpoint differs from the entries.
     pub(super) fn difference(&self) -> Option<String> {
         let show = |starts: &[EpochStart]| {
             let one = |start: &EpochStart| format!("{} at {}", start.epoch, start.position);

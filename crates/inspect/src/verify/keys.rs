@@ -75,7 +75,7 @@ impl KeyFile {
         Ok(KeyFile { file, len, fact })
     }
 
-    /// What is wrong with the file first of all.
+    /// The first fault of the file.
     fn check(&self, check: &mut Check<'_, '_, '_>, group: &Group<'_>) -> io::Result<Option<String>> {
         let (header, size) = match self.header()? {
             Ok(read) => read,
@@ -95,7 +95,7 @@ impl KeyFile {
         }
     }
 
-    /// `Err`: what is wrong with it.
+    /// `Err`: the fault of the file.
     pub(super) fn header(&self) -> io::Result<Result<(IndexHeader, Size), String>> {
         let mut head = [0; HEADER_SIZE];
         let count = self.file.read_full_at(&mut head, 0)?;

@@ -20,10 +20,10 @@ use crate::scan::{Batches, Scan, ScanStep};
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 const INTERVAL_DEFAULT: u32 = 4096;
 
-/// What is known of the cluster; of a folder whose metadata cannot be read, little.
+/// The known facts about the cluster. If the metadata cannot be read, they are few.
 pub(super) struct Cluster {
     image: ClusterImage,
-    /// Everything was read: what is not in it does not exist.
+    /// Everything was read: a topic that is not here does not exist.
     whole: bool,
     /// Where the metadata log begins: at its oldest snapshot, if it has one.
     log_start: Option<Offset>,

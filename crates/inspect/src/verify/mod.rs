@@ -54,7 +54,7 @@ pub enum VerifyError {
     Running { path: PathBuf, process: Option<u32> },
 }
 
-/// Checks a folder and tells what it finds.
+/// Checks a folder and reports its findings.
 pub fn verify(fs: &dyn Fs, folder: &Path, sink: &mut Sink<'_>) -> Result<Summary, VerifyError> {
     let entries = fs.read_dir(folder).map_err(|error| VerifyError::Io { path: folder.to_owned(), error })?;
     if !entries.iter().any(belongs_to_a_data_folder) {

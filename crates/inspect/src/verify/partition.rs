@@ -1,4 +1,4 @@
-//! A partition with Kafka's own files: its segments in order, and beside each what it should have.
+//! A partition with Kafka's own files: its segments in order, each with the files that it should have.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ struct Files {
     snapshots: BTreeMap<Offset, PathBuf>,
 }
 
-/// What is known while the segments are gone through.
+/// The state of the walk over the segments.
 struct Walk<'a> {
     folder: &'a Path,
     partition: &'a TopicPartition,
@@ -44,7 +44,7 @@ struct Walk<'a> {
     next: Offset,
     /// Damage since the last whole batch.
     damage: Option<(PathBuf, Damage)>,
-    /// Batches are missing: what was made of all of them cannot be compared.
+    /// Batches are missing: views of all batches cannot be compared.
     incomplete: bool,
     producers: ProducerStates,
     snapshots: Snapshots,

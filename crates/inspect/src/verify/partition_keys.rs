@@ -33,7 +33,7 @@ struct Indexed {
 }
 
 impl Indexed {
-    /// `Err`: what is wrong with it first of all.
+    /// `Err`: the first fault of the file.
     fn read(check: &Check<'_, '_, '_>, path: &Path, fact: IndexFact) -> io::Result<Result<Indexed, String>> {
         let file = KeyFile::open(check, path, Some(fact))?;
         let (header, size) = match file.header()? {

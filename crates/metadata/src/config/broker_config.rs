@@ -1,4 +1,4 @@
-//! The configuration of this node: what the file says, what was changed while running, and the typed result.
+//! The configuration of this node: the file, the changes while running, and the typed result.
 
 use std::collections::BTreeMap;
 

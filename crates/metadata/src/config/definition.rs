@@ -1,4 +1,4 @@
-//! What one configuration key is: its type, its default, what it accepts.
+//! A configuration key: its type, its default, the values that it accepts.
 
 use super::ConfigError;
 

@@ -96,7 +96,7 @@ pub fn broker_config_entries(broker: &BrokerConfig) -> Vec<ConfigEntry> {
     visible.map(entry).collect()
 }
 
-/// What is set for all brokers while running (resource name ""): only that, as Kafka does.
+/// The settings of all brokers that were set while running (resource name ""): only those, as in Kafka.
 pub fn cluster_default_config_entries(cluster_wide: &BTreeMap<String, String>) -> Vec<ConfigEntry> {
     let entry = |(name, value): (&String, &String)| {
         let definition = broker_config_definition(name)?;

@@ -20,7 +20,7 @@ pub enum ConfigError {
     NullValue { key: String },
 }
 
-/// What the operator may have meant.
+/// The setting that the operator may have meant.
 pub(super) fn hint(suggestion: &Option<&'static str>) -> String {
     suggestion.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }

@@ -52,7 +52,7 @@ pub struct ThreadConfig {
     pub flush: i32,
 }
 
-/// What the log manager needs beside the settings of each topic.
+/// The log manager's settings beside those of each topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// `log.dirs`, else `log.dir`; `None` when neither is set.

@@ -82,7 +82,7 @@ pub struct TopicConfig {
     pub compression_lz4_level: i32,
     pub compression_zstd_level: i32,
     pub delete_retention_ms: i64,
-    /// What is asked for; see [`Durability::applied_to`].
+    /// The wanted durability; see [`Durability::applied_to`].
     pub durability: Durability,
     pub file_delete_delay_ms: i64,
     /// `flush.messages`; `i64::MAX`: never for the count.

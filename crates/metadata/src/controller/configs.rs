@@ -21,9 +21,9 @@ const MIN_IN_SYNC: &str = "min.insync.replicas";
 pub enum AlterConfigOperation {
     /// Kafka's number 0.
     Set,
-    /// 1: back to what it falls back to.
+    /// 1: back to the default.
     Delete,
-    /// 2: add to a list what it does not have yet.
+    /// 2: add the values that a list does not have yet.
     Append,
     /// 3: take out of a list.
     Subtract,
@@ -153,7 +153,7 @@ impl Controller {
 
     /// What has to change so that only these values are set.
     fn alteration(&self, replacement: &ConfigReplacement) -> ConfigAlteration {
-        // The layout of a topic is no choice any more: who does not name it leaves it as it is.
+        // The layout of a topic cannot change: a request that does not name the layout leaves it as it is.
         let named = |key: &String| key == LAYOUT || replacement.values.iter().any(|(name, _)| name == key);
         let set = replacement.values.iter().map(|(key, value)| AlterConfigOp {
             key: key.clone(),
@@ -200,7 +200,7 @@ impl Controller {
         let record = |key: &&str| change_record(resource, key, values.get(*key));
         let mut records: Vec<MetadataRecord<'static>> = changed.iter().map(record).collect();
         if changed.contains(MIN_IN_SYNC) && self.image.has_eligible_leader_replicas() {
-            // Who was eligible was judged by the old minimum.
+            // The eligible replicas were chosen by the old minimum.
             let topic = if resource.kind == ConfigResource::TOPIC { resource.name.clone() } else { String::new() };
             records.push(ClearElrRecord { topic_name: Cow::Owned(topic) }.into());
         }
@@ -310,7 +310,7 @@ fn check_topic_values(
     Ok(())
 }
 
-/// What the key has after the operation; `None`: nothing is set.
+/// The value of the key after the operation; `None`: nothing is set.
 fn new_value(
     resource: &ConfigResource,
     operation: &AlterConfigOp,

@@ -112,7 +112,7 @@ pub fn offsets_topic(broker: &BrokerConfig, active_brokers: usize) -> NewTopic {
     }
 }
 
-/// What the topics of one request share.
+/// The parts that the topics of one request share.
 struct Request<'c> {
     collisions: Collisions,
     partitions_left: usize,
@@ -294,7 +294,7 @@ fn overrides(topic: &NewTopic) -> Result<BTreeMap<String, String>, ConfigError> 
     topic.configs.iter().map(value).collect()
 }
 
-/// Writes down the layout that the broker gives a topic that names none: it stays, whatever the broker says later.
+/// Stores the layout that the broker gives to a topic that names none. It stays when the broker's default changes.
 /// Compaction exists in one layout only.
 fn fix_layout(topic: &str, overrides: &mut BTreeMap<String, String>, broker: &BrokerConfig) -> Result<(), ConfigError> {
     let layout = broker.topics.layout;

@@ -23,7 +23,7 @@ pub struct NodeAddress {
     pub security_protocol: i16,
 }
 
-/// Who starts.
+/// The broker that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStart {
     pub node: NodeId,
@@ -192,7 +192,7 @@ fn resign(
         change.eligible_leader_replicas = Some(known);
         change.last_known_elr = Some(vec![node]);
     }
-    // Without eligible replicas the last member stays in the in-sync set: it says who may lead next.
+    // Without eligible replicas the last member stays in the in-sync set: it may lead next.
     change
 }
 

@@ -6,7 +6,7 @@ use mainstem_types::PartitionIndex;
 
 use super::{AssignmentError, Controller};
 
-/// Where one partition is to be.
+/// The wanted replicas of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reassignment {
     pub topic: String,

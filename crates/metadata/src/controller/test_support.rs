@@ -14,7 +14,7 @@ pub(crate) fn broker(pairs: &[(&str, &str)]) -> BrokerConfig {
     BrokerConfig::parse(&map).unwrap()
 }
 
-/// What the broker does: append as one batch, replay.
+/// As the broker does it: append as one batch, replay.
 pub(crate) fn apply(controller: &mut Controller, records: &[MetadataRecord<'static>]) -> ImageDelta {
     let mut delta = ImageDelta::default();
     for record in records {

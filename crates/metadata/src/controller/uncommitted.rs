@@ -67,7 +67,7 @@ mod tests {
         for (end, change) in [(12, 'a'), (15, 'b'), (15, 'c'), (16, 'd')] {
             log.append(Offset(end), change);
         }
-        // Position, what it releases, what is committed then.
+        // The position, the changes that it releases, the committed end then.
         let steps: [(i64, &[char], i64); 6] =
             [(10, &[], 10), (11, &[], 11), (12, &['a'], 12), (9, &[], 12), (15, &['b', 'c'], 15), (20, &['d'], 20)];
         for (position, released, committed) in steps {

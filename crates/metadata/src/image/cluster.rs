@@ -18,7 +18,7 @@ use super::topics::{PartitionImage, TopicImage};
 pub struct ProducerIds {
     /// The first id of the next block.
     pub next: i64,
-    /// Who took the last block, with the epoch it had.
+    /// The broker that took the last block, with its epoch then.
     pub broker_id: i32,
     pub broker_epoch: i64,
 }
@@ -103,7 +103,7 @@ impl ClusterImage {
         self.topics.get(&topic).and_then(|topic| topic.partitions.get(&partition))
     }
 
-    /// What is set for a resource; empty when nothing is.
+    /// The settings of a resource; empty when nothing is set.
     pub fn configs(&self, resource: &ConfigResource) -> &Arc<BTreeMap<String, String>> {
         self.configs.get(resource).unwrap_or(&self.no_configs)
     }
@@ -154,7 +154,7 @@ impl ClusterImage {
         self.producer_ids
     }
 
-    /// A transaction has begun and not ended: at start, whoever wrote it has died.
+    /// A transaction has begun and not ended. At a start this means that its writer has died.
     pub fn in_transaction(&self) -> bool {
         self.transaction.is_some()
     }

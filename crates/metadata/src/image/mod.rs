@@ -1,6 +1,6 @@
 //! The cluster image: everything that the metadata log says, as of one offset.
 //!
-//! What is guaranteed:
+//! Guarantees:
 //! - The only way in is [`ClusterImage::replay`], live and at start.
 //! - [`ClusterImage::to_records`] loses nothing: replaying its records gives the same image.
 //! - Records between BeginTransaction and EndTransaction become visible together, at the end.

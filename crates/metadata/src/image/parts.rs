@@ -19,7 +19,7 @@ impl BrokerRegistration {
         self.record.broker_epoch
     }
 
-    /// Takes part: neither fenced nor leaving.
+    /// Takes part: is not fenced, and is not leaving.
     pub fn is_active(&self) -> bool {
         !self.record.fenced && !self.record.in_controlled_shutdown
     }

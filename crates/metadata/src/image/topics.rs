@@ -27,7 +27,7 @@ pub struct TopicImage {
     pub partitions: BTreeMap<i32, PartitionImage>,
 }
 
-/// One partition: who holds it and who leads.
+/// One partition: its replicas and its leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionImage {
     pub replicas: Vec<i32>,
@@ -117,7 +117,7 @@ impl PartitionImage {
         }
         if let Some(directories) = &record.directories {
             self.directories.clone_from(directories);
-            // One for each replica, whatever the record says: a snapshot of this image is read that way.
+            // One for each replica, also if the record has fewer: a snapshot of this image is read that way.
             self.directories.resize(self.replicas.len(), DIRECTORY_MIGRATING);
         }
         if record.leader != LEADER_UNCHANGED {

@@ -1,4 +1,4 @@
-//! What the partitions of a partition group have to agree on: the group is one unit of replication.
+//! The role that all partitions of a partition group share: the group is one unit of replication.
 
 use std::collections::BTreeSet;
 

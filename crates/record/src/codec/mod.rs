@@ -14,7 +14,7 @@ mod pool;
 mod snappy;
 mod zstandard;
 
-/// How the records of a batch are compressed. The number is that of the attribute bits.
+/// How the records of a batch are compressed. The number is the value of the attribute bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Codec {
     #[default]

@@ -13,7 +13,7 @@ use super::{Codec, CompressError, DecompressError};
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: u32 = 1;
 const FRAME_HEADER_SIZE: usize = MAGIC.len() + 4 + 4;
-/// Plain bytes of a block: what the Java library takes by default.
+/// Plain bytes of a block: the Java library's default.
 const BLOCK_SIZE: usize = 32 * 1024;
 /// A raw block yields less than 22 bytes for each of its own: its densest element, 3 bytes, stands for 64.
 const RATIO_MAX: usize = 22;

@@ -1,4 +1,4 @@
-//! Replies as they become ready, whatever the order of their requests.
+//! Replies as they become ready, in any order of their requests.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -21,7 +21,7 @@ const ASK_BYTES: u64 = 512 << 10;
 const AHEAD_BYTES: u64 = 1 << 20;
 /// What stays in memory behind a reader: the socket may still send from it, and others may follow closely.
 const KEEP_BYTES: u64 = 2 << 20;
-/// Whoever reads more files in turns than this leaves the oldest behind.
+/// A connection that reads more files in turns than this forgets the oldest.
 const RUNS_MAX: usize = 8;
 /// Pages are given back as whole ones; a larger page of the system is one that stays.
 const PAGE_BYTES: u64 = 4096;
@@ -38,7 +38,7 @@ pub(super) enum Warmed {
 /// Pages of a file that are in memory because this connection asked for them.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// What was deleted meanwhile is to leave the disk, however long its reader stays.
+    /// A file that was deleted meanwhile has to leave the disk, however long its reader stays.
     file: Weak<dyn File>,
     from: u64,
     to: u64,

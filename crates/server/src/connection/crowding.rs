@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often a client that does not take its reply is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What it must have taken since the last look when replies are crowded.
+/// The bytes that the client must have taken since the last look when replies are crowded.
 const TAKEN_BYTES_MIN: u64 = 256 << 10;
 
 /// The bytes of replies that all connections hold.
@@ -55,7 +55,7 @@ impl Share {
         self.taken += bytes;
     }
 
-    /// The client waits for the disk: what it takes is counted from the next look on.
+    /// The client waits for the disk: the bytes that it takes count from the next look on.
     pub fn waits_for_disk(&mut self) {
         self.next_look = None;
     }

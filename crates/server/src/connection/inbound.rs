@@ -14,7 +14,7 @@ use mainstem_door::Frame;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// What is allocated ahead of the received bytes of one frame at most, until as much has arrived.
+/// The most bytes that are allocated ahead of the received bytes of a frame, until as many have arrived.
 const STEP_BYTES: usize = 1 << 20;
 /// The least and the greatest size of a read whose frame is not known yet. Above the middle one, only frames that were
 /// really that long make the reads longer.
@@ -35,7 +35,7 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// What was received and not handed on. A frame begins at its front.
+    /// Bytes that were received and not handed on. A frame begins at the front.
     pub fn received(&self) -> &[u8] {
         &self.buffer
     }
@@ -63,7 +63,7 @@ impl Inbound {
         }
     }
 
-    /// Forgets what was received.
+    /// Forgets the received bytes.
     pub fn clear(&mut self) {
         self.buffer = BytesMut::new();
     }
@@ -131,7 +131,7 @@ impl Inbound {
                 let wanted = total.min(STEP_BYTES.max(2 * have));
                 (wanted, wanted - have)
             }
-            // What is left of a buffer of small frames serves while it is not too little for one read.
+            // The rest of a buffer of small frames serves while it is large enough for one read.
             _ => (
                 have + if guess_long { self.read_bytes } else { self.read_bytes.min(READ_BYTES_PLAIN_MAX) },
                 READ_BYTES_MIN / 4,

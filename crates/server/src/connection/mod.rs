@@ -8,7 +8,7 @@
 //!   one).
 //! - Past these bounds, and while a reply is being sent or awaited in order, at most 64 KiB are received ahead; the
 //!   rest stays in the socket.
-//! - What the protocol sends without a request waits in its outbox while 64 KiB wait for the client to take them.
+//! - Responses without a request wait in the outbox while 64 KiB wait for the client to take them.
 //! - While the replies that all connections hold in memory take more than the broker's bound, those connections end
 //!   whose clients take less than 256 KiB of theirs a second and are not waiting for the disk.
 //! - A frame above 64 KiB is received only after its bytes were claimed from the broker's budget.
@@ -53,14 +53,14 @@ use crate::limits::{Budget, Claim, Place};
 use crate::log_limit::LogLimit;
 use crate::stop::{Phase, ReactorState};
 
-/// While so much waits for the client to take it, the outbox keeps what it has.
+/// While so many bytes wait for the client to take them, the outbox keeps its responses.
 const PUSH_AHEAD_BYTES: usize = 64 << 10;
 /// What one turn of a connection may receive and send.
 const TURN_BYTES: u64 = 1 << 20;
 /// A stop waits this long for long polls to end by themselves.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// What all connections of a server share, whatever their protocols.
+/// The parts that all connections of a server share, with any protocol.
 pub(crate) struct SharedByConnections {
     pub idle: Option<Duration>,
     pub large_frame_grace: Duration,
@@ -164,7 +164,7 @@ impl<P: Protocol> Connection<P> {
         if let End::Protocol(close) = &end
             && !close.last_words().is_empty()
         {
-            // Who does not take them does not get them.
+            // A client that does not take them does not get them.
             let _ = self.stream.try_write(close.last_words());
         }
         self.log(&end);
@@ -280,7 +280,7 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// No further request is handled, and no push accepted; what is owed still leaves, except long polls.
+    /// No further request is handled, and no push is accepted. Owed replies still leave, except replies of long polls.
     fn close(&mut self, end: End) {
         self.closing = Some(end);
         self.outbox.close();

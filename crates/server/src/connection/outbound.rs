@@ -75,7 +75,7 @@ impl Outbound {
         self.warming.is_some()
     }
 
-    /// Queues a response behind what is there, and in front of it what `put_head` puts there.
+    /// Queues a response behind the others. `put_head` puts the head in front of it.
     pub fn push(
         &mut self,
         response: Response,
@@ -134,7 +134,7 @@ impl Outbound {
             let sent = match first {
                 Segment::Bytes(_) => ready!(self.poll_send_bytes(stream, counters, cx))?,
                 Segment::File { .. } => {
-                    // First the socket, then the pages: what was seen in memory is sent before it can be evicted.
+                    // First the socket, then the pages: so pages in memory are sent before they can be evicted.
                     ready!(stream.poll_write_ready(cx)).map_err(SendError::Socket)?;
                     ready!(self.poll_make_ready(counters, cx))?;
                     match self.send_file(stream)? {

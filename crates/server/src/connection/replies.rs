@@ -75,7 +75,7 @@ impl Replies {
         }
     }
 
-    /// Drops everything, and with it what the promises wait for.
+    /// Drops everything, the waits of the promises included.
     pub fn clear(&mut self) {
         match self {
             Replies::InOrder(replies) => replies.clear(),

@@ -11,7 +11,7 @@ use crate::counters::count;
 
 /// A frame longer than this is counted against the broker's budget.
 const LARGE_FRAME_BYTES: usize = 64 << 10;
-/// What is received ahead while nothing more may be handled: enough to notice that the peer left.
+/// Bytes to receive ahead while no further request may be handled: enough to notice that the peer left.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 /// Requests handled before their replies are sent.
 const TURN_REQUESTS: usize = 16;
@@ -32,7 +32,7 @@ impl<P: Protocol> Connection<P> {
         self.next
     }
 
-    /// Nothing more is received; earlier replies still leave, except those of long polls.
+    /// Nothing more is received. Earlier replies still leave, except replies of long polls.
     fn refuse(&mut self, end: End) {
         self.close(end);
         self.inbound.clear();

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// A large frame has a second for so many bytes to arrive, beside its grace.
 const FRAME_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
-/// Which limits hold for what the connection does now.
+/// The limits for the present state of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     /// The idle time.
@@ -58,7 +58,7 @@ impl Timer {
             let idle_deadline = counts.idle.then(|| self.last_active + self.idle);
             let frame_deadline = self.frame_deadline.filter(|_| counts.frame);
             let due = [idle_deadline, frame_deadline, wait_deadline].into_iter().flatten().min();
-            // The timer may stand earlier than what is due; it is moved when it fires.
+            // The timer may stand earlier than the next deadline; it is moved when it fires.
             if let Some(due) = due
                 && due < self.sleep.deadline()
             {

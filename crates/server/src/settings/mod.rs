@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use mainstem_metadata::config::{BrokerConfig, ConfigError, ConfigWarning, broker_config_definitions, nearest_setting};
 
-/// What the name of a Kafka file ends in.
+/// The end of the name of a Kafka file.
 const PROPERTIES: &str = "properties";
 
 /// Where a value came from.
@@ -92,7 +92,7 @@ fn meant(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|name| format!(": did you mean {name}?")).unwrap_or_default()
 }
 
-/// What the command line says.
+/// The settings of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Arguments {
     /// `--config`
@@ -183,7 +183,7 @@ fn place(source: &Option<Source>) -> String {
     source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default()
 }
 
-/// Reads what was collected. Unknown keys of a `.properties` file are among the warnings.
+/// Reads the collected settings. Unknown keys of a `.properties` file are among the warnings.
 pub fn read_config(settings: &Settings) -> Result<BrokerConfig, ConfigRefused> {
     let mut properties = settings.properties();
     let mut ignored = Vec::new();
@@ -227,7 +227,7 @@ struct Entry {
     line: usize,
 }
 
-/// What is wrong with a file, before its path is known.
+/// The fault of a file, before its path is known.
 #[derive(Debug, PartialEq, Eq)]
 enum FileError {
     Syntax { line: usize, reason: String },

@@ -19,7 +19,7 @@ use crate::retry::Attempts;
 /// The protocol type under which consumers join.
 const CONSUMERS: &str = "consumer";
 
-/// A group and who is in it.
+/// A group and its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDescription {
     pub group: String,

@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// What the coordinator said of the group as a whole.
+/// The coordinator's error for the group as a whole.
 fn of_group(api: &'static str, group: &str, code: i16, message: Option<&str>) -> Result<(), ClientError> {
     match ErrorCode(code) {
         ErrorCode::NONE => Ok(()),

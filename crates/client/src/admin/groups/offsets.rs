@@ -30,7 +30,7 @@ pub struct CommittedOffset {
     pub offset: Offset,
     /// −1 is none.
     pub leader_epoch: LeaderEpoch,
-    /// Whatever was committed with it.
+    /// The metadata text of the commit.
     pub metadata: String,
 }
 
@@ -118,7 +118,7 @@ impl Client {
     }
 }
 
-/// The request of somebody who is no member.
+/// The request of a client that is no member.
 pub(crate) fn commit_request<'a>(
     group: &'a str,
     offsets: &'a [(TopicPartition, CommittedOffset)],
