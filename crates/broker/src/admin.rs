@@ -62,7 +62,7 @@ impl Broker {
     }
 
     /// Partitions that the metadata places on this node and that are not served: their logs could not be created or
-    /// opened. What was recorded stays; the next start tries again.
+    /// opened. The records of the metadata stay, and the next start tries again.
     pub fn unserved_partitions(&self, topic: &str) -> Vec<PartitionIndex> {
         let (image, topics) = (self.image(), self.topics());
         let Some(topic) = image.topic(topic) else { return Vec::new() };
@@ -72,8 +72,8 @@ impl Broker {
         own.filter(|index| !is_served(index)).collect()
     }
 
-    /// One result a resource, in the order of `replacements`: what is set for it afterwards is what is named, nothing
-    /// else.
+    /// Replaces all settings of each resource: settings that a replacement does not name return to their defaults. One
+    /// result a resource, in the order of `replacements`.
     pub async fn replace_configs(
         &self,
         replacements: Vec<ConfigReplacement>,
@@ -114,10 +114,10 @@ impl Broker {
             .await
     }
 
-    /// Creates topics that clients asked for by using them, with the default settings. Returns those that cannot be,
-    /// with the reason, sorted by name; whoever asked finds the others in the metadata afterwards.
+    /// Creates topics that clients asked for by using them, with the default settings. Returns the topics that cannot
+    /// be created, with the reason, sorted by name. The metadata has the others afterwards.
     ///
-    /// Of the internal topics only that of the offsets is made this way: this broker has no use for the others.
+    /// Of the internal topics only `__consumer_offsets` is created this way: this broker does not use the others.
     pub async fn auto_create_topics(&self, names: Vec<String>) -> Vec<(String, CreateTopicError)> {
         let mut names: BTreeSet<String> = names.into_iter().collect();
         if names.remove(CONSUMER_OFFSETS_TOPIC)

@@ -1,5 +1,6 @@
-//! When the broker deletes old commit log files: in the configured hours; at any hour above a first use of the disk;
-//! and above a second one, the oldest file of all, whatever retention says.
+//! When the broker deletes old commit log files. In the configured hours it deletes files that retention gives up.
+//! Above a first use of the disk it does so at any hour. Above a second one it deletes the oldest file of all, even if
+//! retention would keep it.
 
 use std::time::Duration;
 

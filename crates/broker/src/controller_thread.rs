@@ -1,9 +1,9 @@
 //! The thread that changes the metadata: decide, append, sync, commit, follow, reply.
 //!
-//! An operation decides on the image that all earlier ones give, committed or not. Its records are appended and
-//! replayed on that image at once. It then waits among the [`Uncommitted`] until the log is committed that far; only
-//! then the node follows it and its reply leaves. This node is the only voter, so what is durable is committed.
-//! Operations that wait for the thread together share one sync.
+//! An operation decides on the image after all earlier operations, committed or not. Its records are appended, and
+//! replayed on that image at once. The operation then waits among the [`Uncommitted`] until the log is committed that
+//! far. Only then the node follows it, and its reply leaves. This node is the only voter, so durable records are
+//! committed. Operations that wait for the thread together share one sync.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -118,8 +118,8 @@ impl ControllerState {
         }
     }
 
-    /// Commits what is appended. If that fails for good, nobody who waits is told that it was done. If it may succeed
-    /// later, they go on waiting.
+    /// Commits the appended changes. If the commit fails for good, no waiting caller is told of success. If it may
+    /// succeed later, the callers go on waiting.
     fn settle(&mut self, state: &NodeState) {
         if self.uncommitted.is_empty() {
             return;

@@ -2,8 +2,9 @@
 //! except those that are already stored.
 //!
 //! Reads, deletions, groups and administration continue, and need a little space. The reserve holds at any rate of
-//! writing: a check of the disk says how much may be written until the next check, appends count what they write, and
-//! an append that finds nothing left checks again. A check once a second sees what other programs write and delete.
+//! writing. A check of the disk says how many bytes may be written until the next check. Appends count their bytes, and
+//! an append that finds nothing left checks again. A check once a second sees the writes and deletions of other
+//! programs.
 
 use std::io;
 use std::path::PathBuf;
@@ -143,8 +144,8 @@ impl SpaceAccount {
         Ok(())
     }
 
-    /// Judges what is free. Once it was too little, a tenth more than the reserve has to be free again, and what was
-    /// refused has to fit, so that it does not change every second.
+    /// Judges the free space. Once it was too little, a tenth more than the reserve has to be free again, and the
+    /// refused append has to fit. So the judgement does not change every second.
     fn judge(&self, free: u64, written: u64) {
         let reserve = self.reserve.load(Ordering::Relaxed);
         let full = free < FULL_BYTES;
@@ -184,7 +185,7 @@ impl SpaceAccount {
 }
 
 impl Space {
-    /// Looks at the disk, of which `reserve_bytes` are kept free. Where it cannot be asked, everything stays as it was.
+    /// Looks at the disk, and keeps `reserve_bytes` of it free. If the look fails, everything stays as it was.
     pub fn look(&self, reserve_bytes: u64) -> io::Result<()> {
         self.shared.reserve.store(reserve_bytes, Ordering::Relaxed);
         self.shared.look()

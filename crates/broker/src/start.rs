@@ -54,8 +54,8 @@ pub enum StartError {
 /// The findings and actions of the start, for people.
 #[derive(Debug, Default)]
 pub struct StartReport {
-    /// One line each: how the folder was left, what was scanned and cut, what was parked, is unreadable, not served, or
-    /// not applied.
+    /// One line each: how the folder was left; bytes that were scanned and cut; files that were parked or are
+    /// unreadable; partitions that are not served; settings that are not applied.
     pub lines: Vec<String>,
 }
 
@@ -170,7 +170,7 @@ fn node_start(config: &BrokerConfig, node: NodeId, directory: TopicId, rng: &dyn
     }
 }
 
-/// Bootstraps a new cluster, then registers this node and elects it for what it holds: one flush for all of it, the
+/// Bootstraps a new cluster, registers this node, and elects it for its partitions. One flush covers all of this, the
 /// record that began the term included. Gives the broker epoch.
 fn register(
     core: &mut ControllerState,

@@ -10,8 +10,8 @@
 //! - All partitions of a group have its leader, its leader epoch and its in-sync set ([`UnitRole::agreed`]). A change
 //!   of role is one step: the log is fenced once, then the replica set and all partitions take the role.
 //! - As long as the local log alone counts, the committed position is `Position::MAX`: an append looks at it without a
-//!   lock, and no list is kept. Else an append adds its batch to the list of what is not committed, and whoever moves
-//!   the committed position takes from the list what lies below it: no other partition is looked at.
+//!   lock, and no list is kept. Otherwise an append adds its batch to the list of uncommitted batches. A move of the
+//!   committed position takes the batches below it from the list, and looks at no other partition.
 //!
 //! Locks, in this order: `changing` (one change of role, copy or cut at a time; held across their IO, taken by no
 //! append) → `state` (for moments; across the IO of a cut, and of the list at the first role) → `member` of a partition

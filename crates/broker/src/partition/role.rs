@@ -1,8 +1,8 @@
-//! What a node is to a partition: leader, follower, or nothing; and what follows when that changes.
+//! The role of this node for a partition: leader, follower, or none; and the consequences of a change.
 //!
-//! The metadata says it ([`Partition::follow`]), on the controller thread alone. A leader takes records of clients and
-//! of coordinators. On a follower, and where nobody leads, they are refused, and so is who reads: whoever waits is told
-//! NOT_LEADER_OR_FOLLOWER.
+//! The metadata says the role ([`Partition::follow`]), on the controller thread alone. A leader takes records of
+//! clients and of coordinators. A follower, and a partition without a leader, refuses records and reads. Requests that
+//! wait get NOT_LEADER_OR_FOLLOWER.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
