@@ -64,7 +64,6 @@ impl PartitionLog {
     }
 
     /// Kafka's rule: compares the time of the batch with the time of the segment's first batch. Without times there is
-
     /// no age.
     fn is_too_old(&self, state: &mut LogState, config: &LogConfig, batch_time: TimestampMs, now: TimestampMs) -> bool {
         let age_max_ms = config.segment_age_max_ms();
