@@ -6,7 +6,7 @@
 //!
 //! An append is written and counted on the caller's thread. The high watermark follows the records that the log may
 //! acknowledge ([`TopicLog::ends`]): at once with `mainstem.durability=os`; with `disk`, and where `flush.messages` is
-//! reached, when a sync has covered them. A reply waits with [`Partition::committed`]; readers see the records below it.
+//! reached, when a sync has covered them. A reply waits with [`Partition::committed`]. Readers see records below it.
 
 mod appended;
 mod member;
