@@ -33,7 +33,7 @@ pub mod world;
 
 pub use scenario::{Mutation, Scenario};
 pub use shrink::{Shrunk, shrink};
-pub use world::{Run, Violation, run};
+pub use world::{Run, Violation, run, run_judged_by};
 
 /// How long faults and client operations go on, in simulated milliseconds.
 pub const ACTIVE_MS: u64 = 6_000;

@@ -56,7 +56,17 @@ pub struct Run {
 
 /// Plays a scenario to its end, or to the first violation.
 pub fn run(scenario: &Scenario) -> Run {
+    play(World::new(scenario), scenario)
+}
+
+/// As [`run`], with these invariants alone: whether they notice what others would notice before them.
+pub fn run_judged_by(scenario: &Scenario, invariants: &[&str]) -> Run {
     let mut world = World::new(scenario);
+    world.invariants.retain(|invariant| invariants.contains(&invariant.name()));
+    play(world, scenario)
+}
+
+fn play(mut world: World, scenario: &Scenario) -> Run {
     let violation = world.play(scenario).err();
     if let Some(violation) = &violation {
         world.trace.line(world.now_us, &"violation", violation);

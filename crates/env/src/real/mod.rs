@@ -91,7 +91,7 @@ impl Fs for RealFs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        fs::File::open(path)?.sync_all()
+        self.open_dir(path)?.sync()
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn OpenDir>> {

@@ -118,9 +118,9 @@ impl Process {
 
     fn truncate(&mut self, partition: &TopicPartition, to: Offset, out: &mut Out) -> Checked {
         let Some(replica) = self.replicas.get_mut(partition) else { return Ok(()) };
-        replica.cutting_to = Some(to);
+        replica.promise_max = Some(to);
         let end = replica.log.truncate_to(to).map_err(failed("truncate a log"))?;
-        (replica.cutting_to, replica.told) = (None, replica.told.min(end));
+        (replica.promise_max, replica.told) = (None, replica.told.min(end));
         replica.apply(Event::LocalTruncated(end))?;
         replica.stated = replica.stated.min(end);
         out.notes.push(format!("{partition}: cut to {end}"));
@@ -131,9 +131,8 @@ impl Process {
 
     fn begin_anew(&mut self, partition: &TopicPartition, at: Offset, out: &mut Out) -> Checked {
         let Some(replica) = self.replicas.get_mut(partition) else { return Ok(()) };
-        replica.cutting_to = Some(Offset::ZERO);
+        (replica.promise_max, replica.told) = (Some(Offset::ZERO), Offset::ZERO);
         replica.log.restart_at(at).map_err(failed("begin a log anew"))?;
-        (replica.cutting_to, replica.told, replica.begins_anew) = (None, Offset::ZERO, true);
         let epoch = replica.leader_epoch;
         replica.note_ends()?;
         replica.apply(Event::LeaderCommitted { epoch, high_watermark: at })?;
@@ -160,7 +159,7 @@ impl Process {
         facts.retain(|fact| fact.epoch <= replica.leader_epoch);
         if !facts.is_empty() {
             match replica.log.append_replicated(bytes, replica.leader_epoch, wall) {
-                Ok(_) => replica.begins_anew = false,
+                Ok(_) => replica.promise_max = None,
                 Err(AppendError::NotNext { .. }) if self.settings.is_mutated(Mutation::NoTruncation) => return Ok(()),
                 Err(AppendError::NotNext { .. }) if replica.ends_inside(&facts[0]) => {
                     return self.truncate(partition, facts[0].base, out);

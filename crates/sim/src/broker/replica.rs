@@ -79,10 +79,8 @@ pub struct Replica {
     pub(crate) stated: Offset,
     /// A fetch said that everything below is here, to survive a power cut.
     pub(crate) told: Offset,
-    /// A cut is under way: a process that dies in it keeps what lies below.
-    pub(crate) cutting_to: Option<Offset>,
-    /// The log was begun anew, and has no batch since. Nothing in it is promised.
-    pub(crate) begins_anew: bool,
+    /// No more is promised than what lies below: a cut is under way, or the log was begun anew and has no batch since.
+    pub(crate) promise_max: Option<Offset>,
     pub(crate) followers: BTreeMap<i32, FollowerState>,
     pub(crate) pending: Option<PendingSet>,
     pub(crate) waiting: Vec<Waiting>,
@@ -96,11 +94,10 @@ impl Replica {
     /// What the log has to have when it is opened again.
     pub(super) fn promised(&self) -> Offset {
         let end = match self.settings.durability {
-            _ if self.begins_anew => Offset::ZERO,
             Durability::Disk => self.log.durable_end().max(self.told),
             _ => self.log.log_end(),
         };
-        self.cutting_to.map_or(end, |to| end.min(to))
+        self.promise_max.map_or(end, |most| end.min(most))
     }
 
     /// Whether this log ends inside a batch of the leader, above what is committed. The logs differ where that batch
@@ -219,8 +216,7 @@ impl Process {
             set,
             stated: log.log_start(),
             told: Offset::ZERO,
-            cutting_to: None,
-            begins_anew: false,
+            promise_max: None,
             log,
             followers: BTreeMap::new(),
             pending: None,

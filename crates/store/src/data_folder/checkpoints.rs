@@ -249,11 +249,13 @@ impl DataFolder {
         }
         let positions = std::mem::take(&mut next.positions);
         self.replace_kafkas(&mut checkpoints, next)?;
-        for (log, entry, high_watermark) in written {
-            log.checkpoint_written(entry.recovery_point);
+        {
             let mut known = self.known.lock();
-            if known.recovery_points.contains_key(log.partition()) {
-                known.renew(log, &entry, high_watermark);
+            for (log, entry, high_watermark) in written {
+                log.checkpoint_written(entry.recovery_point);
+                if known.recovery_points.contains_key(log.partition()) {
+                    known.renew(log, &entry, high_watermark);
+                }
             }
         }
         self.replace_ours(&mut checkpoints, positions)?;

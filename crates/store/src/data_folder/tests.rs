@@ -611,13 +611,15 @@ fn a_power_cut_anywhere_in_the_close_of_many_logs_leaves_an_orderly_stop_only_wi
     }
 }
 
+/// Where the only log begins and ends after a start on this disk.
+fn ends(fs: &MemFs) -> (Offset, Offset) {
+    let (folder, report) = open_on(fs);
+    let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
+    (log.log_start(), log.log_end())
+}
+
 #[test]
 fn a_cut_inside_a_batch_takes_a_log_start_in_it_down_and_no_crash_lets_offsets_go_back() {
-    let ends = |fs: &MemFs| {
-        let (folder, report) = open_on(fs);
-        let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
-        (log.log_start(), log.log_end())
-    };
     for mutations in 0.. {
         let fs = MemFs::new();
         let (folder, _) = open_on(&fs);
@@ -658,9 +660,7 @@ fn a_cut_below_the_log_start_takes_the_log_start_of_the_checkpoint_down() {
     assert_eq!(folder.truncate_to(&TopicLog::from(Arc::clone(&log)), Offset(10)).unwrap(), Offset(10));
     let reported = (log.log_start(), log.log_end());
     for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {
-        let (folder, report) = open_on(&fs.crash(policy));
-        let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
-        assert_eq!((log.log_start(), log.log_end()), reported, "{policy:?}");
+        assert_eq!(ends(&fs.crash(policy)), reported, "{policy:?}");
     }
 }
 
@@ -712,9 +712,7 @@ fn a_log_start_of_a_log_that_was_opened_while_all_logs_are_listed_stays_too() {
     log.raise_log_start(Offset(12), Offset(20)).unwrap();
     folder.write_checkpoint_of(&log, Offset(20)).unwrap();
     folder.write_checkpoints(&[], &|| true).unwrap();
-    let (folder, report) = open_on(&fs.crash(CrashPolicy::Nothing));
-    let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
-    assert_eq!(log.log_start(), Offset(12));
+    assert_eq!(ends(&fs.crash(CrashPolicy::Nothing)).0, Offset(12));
 }
 
 #[test]
@@ -737,9 +735,7 @@ fn a_cut_without_descriptors_is_repeated_and_ends_no_log() {
         append(&log, 2);
         log.flush_blocking().unwrap();
         for policy in [CrashPolicy::Nothing, CrashPolicy::Everything] {
-            let (folder, report) = open_on(&fs.crash(policy));
-            let (log, _) = folder.open_log(&report.partitions[0], config()).unwrap();
-            assert_eq!((log.log_start(), log.log_end()), (Offset(0), Offset(12)), "open {nth}, {policy:?}");
+            assert_eq!(ends(&fs.crash(policy)), (Offset(0), Offset(12)), "open {nth}, {policy:?}");
         }
         if !met {
             break;
